@@ -27,7 +27,7 @@ from benchmarks.common.output import say, table
 from proxy.tables.engines import _value
 from proxy.tables.executor import Executor, QueryFailed, QueryLimits
 from proxy.tables.guard import NotAllowed, guarded
-from proxy.tables.schema import Column, Database, Grant, Source, Table
+from proxy.tables.schema import Column, DatabaseSchema, DatabaseSource, Grant, TableSchema
 
 LIMITS = QueryLimits(max_rows=1_000_000, max_seconds=30, memory_mb=1024, result_bytes=2**28)
 
@@ -36,8 +36,8 @@ LIMITS = QueryLimits(max_rows=1_000_000, max_seconds=30, memory_mb=1024, result_
 class Engine:
     """A database on one engine."""
 
-    database: Database
-    source: Source
+    database: DatabaseSchema
+    source: DatabaseSource
     plain: Callable[[str], list[list[Any]]]  # raises any error of the engine
 
 
@@ -52,14 +52,14 @@ class Count:
     failures: list[str] = field(default_factory=list)
 
 
-def schema(file: Path, dialect: str, *, lower: bool) -> Database:
+def schema(file: Path, dialect: str, *, lower: bool) -> DatabaseSchema:
     """The tables of an SQLite file."""
     with sqlite3.connect(file) as sql:
         names = [row[0] for row in sql.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
         rows = {name: list(sql.execute(f'PRAGMA table_info("{name}")')) for name in names}
     low: Callable[[str], str] = str.lower if lower else str
-    found = [Table(low(name), tuple(Column(low(one[1]), one[2]) for one in rows[name])) for name in names]
-    return Database(file.stem, dialect, tuple(found))
+    found = [TableSchema(low(name), tuple(Column(low(one[1]), one[2]) for one in rows[name])) for name in names]
+    return DatabaseSchema(file.stem, dialect, tuple(found))
 
 
 def contents(file: Path, dialect: str) -> Iterator[tuple[str, str, list[tuple[Any, ...]]]]:
@@ -83,7 +83,7 @@ def on_sqlite(file: Path, _: Path) -> Engine:
     sql = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     return Engine(
         schema(file, "sqlite", lower=False),
-        Source("sqlite", f"sqlite:///{file}"),
+        DatabaseSource("sqlite", f"sqlite:///{file}"),
         lambda text: [list(row) for row in sql.execute(text)],
     )
 
@@ -100,7 +100,7 @@ def on_duckdb(file: Path, folder: Path) -> Engine:
     sql = duckdb.connect(str(place), read_only=True)
     return Engine(
         schema(file, "duckdb", lower=True),
-        Source("sql", f"duckdb:///{place}"),
+        DatabaseSource("sql", f"duckdb:///{place}"),
         lambda text: [list(row) for row in sql.execute(text).fetchall()],
     )
 
@@ -118,12 +118,12 @@ def on_postgres(url: str, file: Path) -> Engine:
     sql.execute("ANALYZE")
     return Engine(
         schema(file, "postgres", lower=True),
-        Source("sql", url),
+        DatabaseSource("sql", url),
         lambda text: [list(row) for row in sql.execute(text.encode()).fetchall()],
     )
 
 
-def translated(text: str, database: Database) -> str:
+def translated(text: str, database: DatabaseSchema) -> str:
     """A query of SQLite's dialect, in which "…" may be a text, for another engine."""
     import sqlglot
     from sqlglot import exp

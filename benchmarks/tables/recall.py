@@ -33,7 +33,7 @@ from cli.assembly.tables import table_library
 from config.settings import load
 from proxy.tables.library import FoundTables, TableLibrary
 from proxy.tables.reading import Reading, read_database
-from proxy.tables.schema import Source
+from proxy.tables.schema import DatabaseSource
 from retrieval.records.search import Turn
 
 Question = dict[str, Any]
@@ -80,7 +80,7 @@ async def measure(folder: Path, budgets: Sequence[int], *, samples: bool) -> Non
         settings = load(environ={}, flags={"data": data})
         async with table_library(settings, make=True) as library:
             for name, file in files.items():
-                source = Source("sqlite", f"sqlite:///{file}")
+                source = DatabaseSource("sqlite", f"sqlite:///{file}")
                 await library.add(source, read_database(name, source, Reading(samples=samples)))
             await report(library, asked, left, [*files], budgets)
 

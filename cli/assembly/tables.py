@@ -15,7 +15,7 @@ from proxy.tables.access import Configured, TableQueries
 from proxy.tables.executor import Executor
 from proxy.tables.library import TableLibrary, TablesReport, TableStore
 from proxy.tables.reading import Reading, UnreadableDatabase, read_database
-from proxy.tables.schema import Database, Source
+from proxy.tables.schema import DatabaseSchema, DatabaseSource
 from proxy.tables.visible import unknown_rows, visible, without_rows
 from retrieval.knowledge import Knowledge, Progress
 
@@ -41,7 +41,7 @@ def table_store(settings: Settings) -> TableStore:
     return TableStore(Path(settings.data), settings.catalog.url)
 
 
-def table_source(row: TableSource, stored: Source | None, environ: Mapping[str, str], name: str) -> Source | None:
+def table_source(row: TableSource, stored: DatabaseSource | None, environ: Mapping[str, str], name: str) -> DatabaseSource | None:
     """Where a database is: by the settings, else as stored; None: neither says. Raises SettingsError."""
     if row.url_env:
         url = environ.get(row.url_env, "").strip()
@@ -59,14 +59,14 @@ def table_source(row: TableSource, stored: Source | None, environ: Mapping[str, 
         place = stored
     else:
         return None
-    return Source(place.kind, place.url, place.files, row.tables, row.hide or ())
+    return DatabaseSource(place.kind, place.url, place.files, row.tables, row.hide or ())
 
 
-def source_at(url: str, files: tuple[str, ...]) -> Source:
+def source_at(url: str, files: tuple[str, ...]) -> DatabaseSource:
     """A source with all tables."""
     if files:
-        return Source("files", files=files)
-    return Source("sqlite" if url.startswith("sqlite:") else "sql", url)
+        return DatabaseSource("files", files=files)
+    return DatabaseSource("sqlite" if url.startswith("sqlite:") else "sql", url)
 
 
 def query_limits(settings: Settings) -> "QueryLimits":
@@ -94,18 +94,18 @@ def table_offers(settings: Settings, knowledge: Knowledge, environ: Mapping[str,
     return TableOffers(queries, settings.table_queries.card_tokens, settings.table_queries.retries)
 
 
-def _source_now(row: TableSource, environ: Mapping[str, str], name: str, stored: Source) -> Source | None:
+def _source_now(row: TableSource, environ: Mapping[str, str], name: str, stored: DatabaseSource) -> DatabaseSource | None:
     return table_source(row, stored, environ, name)
 
 
-def visible_database(row: TableSource, database: Database) -> Database:
+def visible_database(row: TableSource, database: DatabaseSchema) -> DatabaseSchema:
     """A stored database as the settings show it now: they may hide more than when it was read. Raises SettingsError."""
     if wrong := unknown_rows([one.name for one in database.tables], row.rows or {}):
         raise SettingsError(f"tables.{database.name}.{'; '.join(wrong)}")
     shown = visible(database, row.tables, row.hide or ())
     unsampled = {one.name for one in shown.tables if not row.samples or one.name in (row.rows or {})}
     tables = tuple(without_rows(one) if one.name in unsampled else one for one in shown.tables)
-    return Database(shown.name, shown.dialect, tables, shown.description)
+    return DatabaseSchema(shown.name, shown.dialect, tables, shown.description)
 
 
 def reading_of(row: TableSource, name: str) -> Reading:
@@ -124,7 +124,7 @@ def reading_of(row: TableSource, name: str) -> Reading:
 
 
 async def read_tables(
-    library: TableLibrary, settings: Settings, name: str, source: Source, progress: Progress | None = None
+    library: TableLibrary, settings: Settings, name: str, source: DatabaseSource, progress: Progress | None = None
 ) -> TablesReport:
     """Read a database, and bring what is stored of it up to date. Raises UnreadableDatabase, RetrievalError.
 
@@ -133,5 +133,5 @@ async def read_tables(
     row = settings.tables.get(name, TableSource())
     how = reading_of(row, name)
     database = await asyncio.to_thread(read_database, name, source, how)
-    kept = Source(source.kind, "" if row.url_env else source.url, source.files)
+    kept = DatabaseSource(source.kind, "" if row.url_env else source.url, source.files)
     return await library.add(kept, database, progress=progress)

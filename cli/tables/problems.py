@@ -11,7 +11,7 @@ from cli.assembly.tables import reading_of, table_source, table_store, visible_d
 from config.sections import Settings
 from config.settings import SettingsError
 from proxy.tables.reading import UnreadableDatabase, read_database
-from proxy.tables.schema import Database
+from proxy.tables.schema import DatabaseSchema
 from proxy.tables.visible import without_rows
 
 Problem = tuple[str, str, str]  # subject, problem, advice
@@ -43,6 +43,6 @@ async def problems(settings: Settings) -> AsyncIterator[Problem]:
             yield subject, str(error).removeprefix(f"{subject}: "), "correct the setting, or the database"
 
 
-def _shape(database: Database) -> Database:
+def _shape(database: DatabaseSchema) -> DatabaseSchema:
     """What only a change of tables, comments or description changes."""
     return replace(database, tables=tuple(map(without_rows, database.tables)))

@@ -25,7 +25,7 @@ from config.settings import SettingsError, check_database_name, database_url, ta
 from proxy.tables.cards import card, heading
 from proxy.tables.library import MIN_RELEVANCE, FoundTable, StoredDatabase, TableStore
 from proxy.tables.reading import UnreadableDatabase
-from proxy.tables.schema import Database, Grant, Source, Table
+from proxy.tables.schema import DatabaseSchema, DatabaseSource, Grant, TableSchema
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn
 from runtime import logs
@@ -65,7 +65,7 @@ def add(name: str, places: Sequence[str], settings: Settings) -> None:
     run(_add(settings, name, row, given))
 
 
-def _given(places: Sequence[str]) -> Source | None:
+def _given(places: Sequence[str]) -> DatabaseSource | None:
     """The source that a command names. Raises SettingsError."""
     if not places:
         return None
@@ -74,7 +74,7 @@ def _given(places: Sequence[str]) -> Source | None:
     return source_at("", table_files(places, "FILE", Path()))
 
 
-async def _add(settings: Settings, name: str, row: TableSource, given: Source | None) -> int:
+async def _add(settings: Settings, name: str, row: TableSource, given: DatabaseSource | None) -> int:
     async with table_library(settings, make=True) as library:
         stored = library.store.databases().get(name)
         before = given or (None if stored is None else stored.source)
@@ -100,7 +100,7 @@ def _opened(settings: Settings) -> Iterator[TableStore]:
         yield store
 
 
-def _seen(settings: Settings, stored: StoredDatabase) -> Database:
+def _seen(settings: Settings, stored: StoredDatabase) -> DatabaseSchema:
     row = settings.tables.get(stored.database.name, TableSource())
     return visible_database(row, stored.database) if stored.database.name in settings.tables else stored.database
 
@@ -213,7 +213,7 @@ def _no_database(store: TableStore, name: str) -> str:
     return f"there is no database {name!r}; known: {', '.join(store.databases()) or 'none'}"
 
 
-def _table_of(database: Database, name: str) -> Table:
+def _table_of(database: DatabaseSchema, name: str) -> TableSchema:
     for one in database.tables:
         if one.name == name:
             return one
@@ -232,7 +232,7 @@ def _database_row(settings: Settings, one: StoredDatabase) -> dict[str, Any]:
     }
 
 
-def _place(row: TableSource, stored: Source) -> str:
+def _place(row: TableSource, stored: DatabaseSource) -> str:
     """Where a database is, without a user and a password."""
     if row.url_env:
         return f"${row.url_env}"
@@ -240,7 +240,7 @@ def _place(row: TableSource, stored: Source) -> str:
     return ", ".join(files) if files else _PASSWORD.sub("://", row.url or stored.url)
 
 
-def _table_row(one: Table) -> dict[str, Any]:
+def _table_row(one: TableSchema) -> dict[str, Any]:
     return {
         "name": one.name,
         "comment": one.comment,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from proxy.tables.schema import Column, Database, Table
+from proxy.tables.schema import Column, DatabaseSchema, TableSchema
 
 _BYTES_PER_TOKEN = 3  # names and types have shorter tokens than sentences
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_]+|[A-Z]+|\d+")
@@ -40,13 +40,13 @@ def quoted_table(name: str, dialect: str) -> str:
     return ".".join(quoted(part, dialect) for part in parts)
 
 
-def heading(database: Database) -> str:
+def heading(database: DatabaseSchema) -> str:
     """What a database is, for a model: above its cards."""
     dialect = _DIALECTS.get(database.dialect, database.dialect)
     return "\n".join(filter(None, (f"Database {database.name} ({dialect}):", database.description.strip())))
 
 
-def card(table: Table, dialect: str, *, lean: bool = False) -> str:
+def card(table: TableSchema, dialect: str, *, lean: bool = False) -> str:
     """A table in lines. lean: names and types only."""
     count = "" if table.rows is None else f" (about {table.rows:,} rows)"
     first = f"{quoted_table(table.name, dialect)}{count}"
@@ -54,7 +54,7 @@ def card(table: Table, dialect: str, *, lean: bool = False) -> str:
     return "\n".join([first + comment, *(_line(one, table, dialect, lean=lean) for one in table.columns)])
 
 
-def shortened(table: Table, dialect: str, tokens: int) -> str:
+def shortened(table: TableSchema, dialect: str, tokens: int) -> str:
     """A lean card, with as many columns as the tokens hold; "" if they hold none."""
     first, *lines = card(table, dialect, lean=True).split("\n")
     while lines:
@@ -67,7 +67,7 @@ def shortened(table: Table, dialect: str, tokens: int) -> str:
     return ""
 
 
-def _line(column: Column, table: Table, dialect: str, *, lean: bool) -> str:
+def _line(column: Column, table: TableSchema, dialect: str, *, lean: bool) -> str:
     words = [f"- {quoted(column.name, dialect)}", column.type]
     if table.primary_key == (column.name,):
         words.append("primary key")
@@ -91,18 +91,18 @@ def words_of(name: str) -> str:
     return " ".join(word.lower() for word in _WORDS.findall(name))
 
 
-def title_of(database: str, table: Table) -> str:
+def title_of(database: str, table: TableSchema) -> str:
     """Title of the text by which a table is found."""
     title = f"{words_of(database)} / {words_of(table.name) or table.name}"
     return title.encode("utf-8", "replace")[:_MOST_TITLE_BYTES].decode("utf-8", "ignore")
 
 
-def search_text(table: Table) -> str:
+def search_text(table: TableSchema) -> str:
     """Text in lines by which a question finds a table: names with their words, comments and samples."""
     return "\n".join(_search_lines(table))
 
 
-def _search_lines(table: Table) -> Iterator[str]:
+def _search_lines(table: TableSchema) -> Iterator[str]:
     yield f"{_named(table.name)}{_comment(table.comment)}"
     for one in table.columns:
         samples = f" ({', '.join(one.samples)})" if one.samples else ""

@@ -20,7 +20,7 @@ import msgspec
 from proxy.tables.error_texts import masked
 from proxy.tables.grammar import SQLITE_FUNCTIONS
 from proxy.tables.queries import FailureKind, QueryLimits, QueryResult
-from proxy.tables.schema import Source
+from proxy.tables.schema import DatabaseSource
 
 _AT_ONCE = 100  # rows
 _SHORT = 15  # digits that a float holds exactly
@@ -65,7 +65,7 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-def answerer(source: Source, memory_mb: int) -> Callable[[Ask], QueryResult | NoResult | Warnings]:
+def answerer(source: DatabaseSource, memory_mb: int) -> Callable[[Ask], QueryResult | NoResult | Warnings]:
     """Open a database, and return the function that answers."""
     try:
         engine = opened(source, memory_mb)
@@ -81,7 +81,7 @@ def answerer(source: Source, memory_mb: int) -> Callable[[Ask], QueryResult | No
     return answer
 
 
-def opened(source: Source, memory_mb: int) -> Engine:
+def opened(source: DatabaseSource, memory_mb: int) -> Engine:
     """The database of a source. Raises one of `_failures`."""
     scheme = source.url.partition(":")[0].partition("+")[0]
     if source.kind == "files" or (source.kind == "sql" and scheme == "duckdb"):
@@ -106,7 +106,7 @@ def _failures() -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
-def _path(source: Source, scheme: str) -> str:
+def _path(source: DatabaseSource, scheme: str) -> str:
     return source.url.removeprefix(f"{scheme}:///") or source.files[0]
 
 
@@ -158,7 +158,7 @@ def _too_large(limits: QueryLimits) -> NoResult:
 class SqliteEngine:
     """An SQLite file, opened for reading, with an authorizer that knows tables, columns and functions."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DatabaseSource) -> None:
         self._sql = sqlite3.connect(
             f"file:{quote(str(Path(_path(source, 'sqlite')).absolute()))}?mode=ro",
             uri=True,
@@ -286,7 +286,7 @@ def _batches(cursor: Any) -> Iterator[Any]:
 class DuckEngine:
     """Files or a DuckDB file, read first; afterwards DuckDB reaches no file and no network, and keeps its settings."""
 
-    def __init__(self, source: Source, memory_mb: int) -> None:
+    def __init__(self, source: DatabaseSource, memory_mb: int) -> None:
         import duckdb
 
         config: dict[str, Any] = {
@@ -352,7 +352,7 @@ class DuckEngine:
 class PostgresEngine:
     """A PostgreSQL server: one statement in a read-only transaction with fixed settings, and nothing left after it."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DatabaseSource) -> None:
         import psycopg
 
         address = "postgresql:" + source.url.partition(":")[2]
@@ -447,7 +447,7 @@ AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'INSERT,
 class OtherEngine:
     """Any database that SQLAlchemy knows: in a transaction that is rolled back, read-only if the database has such."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DatabaseSource) -> None:
         from sqlalchemy import create_engine
         from sqlalchemy.pool import NullPool
 

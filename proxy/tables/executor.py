@@ -13,7 +13,7 @@ from typing import NamedTuple
 from proxy.tables.engines import Ask, NoResult, Warnings, answerer
 from proxy.tables.guard import readable
 from proxy.tables.queries import FailureKind, QueryFailed, QueryLimits, QueryResult
-from proxy.tables.schema import Grant, Source
+from proxy.tables.schema import DatabaseSource, Grant
 from runtime.sandbox import Sandbox, SandboxJob
 
 __all__ = ["Executor", "FailureKind", "QueryFailed", "QueryLimits", "QueryResult"]
@@ -30,7 +30,7 @@ class _Refused(Exception):
 
 
 class _Key(NamedTuple):
-    source: Source
+    source: DatabaseSource
     memory_mb: int
     answer_mb: int
     files: tuple[object, ...]  # as they are now: other files are another database
@@ -46,7 +46,7 @@ class Executor:
         self._running: dict[_Key, int] = {}
 
     async def query(
-        self, source: Source, sql: str, limits: QueryLimits, *, grants: Mapping[str, Grant] | None = None
+        self, source: DatabaseSource, sql: str, limits: QueryLimits, *, grants: Mapping[str, Grant] | None = None
     ) -> QueryResult:
         """The rows of a query that `guarded` has written. Raises QueryFailed.
 
@@ -59,7 +59,7 @@ class Executor:
         assert isinstance(found, QueryResult)
         return found
 
-    async def warnings(self, source: Source, limits: QueryLimits) -> tuple[str, ...]:
+    async def warnings(self, source: DatabaseSource, limits: QueryLimits) -> tuple[str, ...]:
         """What the database's owner should know, such as that the role may write. Raises QueryFailed."""
         found = await self._ask(source, Ask("", limits))
         assert isinstance(found, Warnings)
@@ -70,7 +70,7 @@ class Executor:
         for pool in pools.values():
             await pool.close()
 
-    async def _ask(self, source: Source, ask: Ask) -> QueryResult | Warnings:
+    async def _ask(self, source: DatabaseSource, ask: Ask) -> QueryResult | Warnings:
         key = _Key(
             source, ask.limits.memory_mb, ask.limits.result_bytes // 2**19 + 8, await asyncio.to_thread(_stamps, source)
         )
@@ -115,7 +115,7 @@ def _job(key: _Key) -> SandboxJob[Ask, _Answer]:
     )
 
 
-def _stamps(source: Source) -> tuple[object, ...]:
+def _stamps(source: DatabaseSource) -> tuple[object, ...]:
     """What changes if a file is replaced, or a file that was read is written; SQLite itself sees what is written."""
     url = source.url.partition(":///")
     places = source.files or ((url[2],) if url[0].partition("+")[0] in {"sqlite", "duckdb"} else ())

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from proxy.tables.grammar import FUNCTIONS, NODES, PARTS, TYPES, named
-from proxy.tables.schema import Database, Grant
+from proxy.tables.schema import DatabaseSchema, Grant
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -48,7 +48,7 @@ class NotAllowed(Exception):
     """A query that is not run; the text tells the model why, and what to do."""
 
 
-def guarded(sql: str, database: Database, grants: Mapping[str, Grant]) -> str:
+def guarded(sql: str, database: DatabaseSchema, grants: Mapping[str, Grant]) -> str:
     """The query to run instead of `sql`. Raises NotAllowed.
 
     What is not in `grants` looks as if it were not in the database.
@@ -88,7 +88,7 @@ class _Granted:
 class _Rewriting:
     """One query's way from a model's text to the text that is run."""
 
-    def __init__(self, database: Database, grants: Mapping[str, Grant]) -> None:
+    def __init__(self, database: DatabaseSchema, grants: Mapping[str, Grant]) -> None:
         from sqlglot.dialects.dialect import Dialect
 
         self._name = database.dialect

@@ -17,13 +17,13 @@ from typing import NamedTuple
 import msgspec
 
 from proxy.tables.cards import card, heading, search_text, shortened, title_of, tokens_of, words_of
-from proxy.tables.schema import Database, Source, Table
+from proxy.tables.schema import DatabaseSchema, DatabaseSource, TableSchema
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.knowledge import HitOptions, Knowledge, Progress, SearchRequest
 from retrieval.records.filters import checked_filter
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import ALL, Hit, Retrieved, Turn, View
-from runtime.database import Database as SqlDatabase
+from runtime.database import Database
 
 COLLECTION = ".tables"  # reserved (`retrieval.records.documents.is_reserved`)
 _DATABASE, _TABLE = "table_database", "table"  # attributes of a text
@@ -41,16 +41,16 @@ _LEAST_LINE_TOKENS = 2  # of a column in a card
 _DESCRIPTION_SHARE = 2  # descriptions take at most one half of the budget
 
 Place = tuple[str, str]  # database, table
-Narrow = Callable[[Database], Database]
+Narrow = Callable[[DatabaseSchema], DatabaseSchema]
 
 
 class StoredDatabase(NamedTuple):
-    source: Source  # without a password
-    database: Database
+    source: DatabaseSource  # without a password
+    database: DatabaseSchema
     updated_s: float
 
 
-class TableStore(SqlDatabase):
+class TableStore(Database):
     """Databases in a data folder or on a server. The first database creates the file."""
 
     def __init__(self, data: Path, url: str = "", *, now_s: Callable[[], float] = time) -> None:
@@ -73,7 +73,7 @@ class TableStore(SqlDatabase):
         self._memory = {name: one for name in sorted(times) if (one := read.get(name) or memory.get(name)) is not None}
         return self._memory
 
-    def put(self, source: Source, database: Database) -> None:
+    def put(self, source: DatabaseSource, database: DatabaseSchema) -> None:
         """Replace a database, completely or not at all. Raises RetrievalError."""
         from proxy.tables.stored import databases
 
@@ -95,7 +95,7 @@ class TableStore(SqlDatabase):
 def _stored(row: "object") -> StoredDatabase:
     decode = msgspec.json.decode
     source, definition, updated_s = row.source, row.definition, row.updated_s  # type: ignore[attr-defined]
-    return StoredDatabase(decode(source, type=Source), decode(definition, type=Database), updated_s)
+    return StoredDatabase(decode(source, type=DatabaseSource), decode(definition, type=DatabaseSchema), updated_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class TablesReport:
 @dataclass(frozen=True, slots=True)
 class FoundTable:
     database: str
-    table: Table
+    table: TableSchema
     score: float = 0.0  # of the search, for its own words, and those of tables that refer to it
     ranks: Mapping[str, int] = field(default_factory=dict)  # arm -> rank from 1 of its best text
     scores: Mapping[str, float] = field(default_factory=dict)  # arm -> the arm's own score
@@ -136,7 +136,9 @@ class TableLibrary:
     store: TableStore
     knowledge: Knowledge
 
-    async def add(self, source: Source, database: Database, *, progress: Progress | None = None) -> TablesReport:
+    async def add(
+        self, source: DatabaseSource, database: DatabaseSchema, *, progress: Progress | None = None
+    ) -> TablesReport:
         """Bring what is stored of a database up to date. source: without a password. Raises RetrievalError.
 
         All texts are written, because an earlier write may have been interrupted; the index keeps unchanged ones.
@@ -222,7 +224,7 @@ class TableLibrary:
         return removed
 
 
-def _texts(database: Database) -> list[DocumentInput]:
+def _texts(database: DatabaseSchema) -> list[DocumentInput]:
     texts = [(f"{database.name}/{t.name}", title_of(database.name, t), search_text(t)) for t in database.tables]
     if database.description.strip():
         texts.append((f"{database.name}/", words_of(database.name), database.description))
@@ -252,7 +254,7 @@ def _arms(hit: Hit | None) -> tuple[Mapping[str, int], Mapping[str, float]]:
     return ({}, {}) if hit is None else (hit.ranks, hit.scores)
 
 
-def _filter(databases: Mapping[str, Database], part: Mapping[str, bool]) -> str:
+def _filter(databases: Mapping[str, DatabaseSchema], part: Mapping[str, bool]) -> str:
     """The filter for texts of these tables. part: whether a database has others, which a search shall not tell of."""
     whole = [name for name in databases if not part[name]]
     some = [f"{name}/{one.name}" for name, database in databases.items() if part[name] for one in database.tables]
@@ -270,7 +272,7 @@ def _any_of(wanted: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
     return checked_filter({"type": "or", "filters": parts} if len(parts) > 1 else parts[0])
 
 
-def scored(databases: Mapping[str, Database], own: Mapping[Place, float]) -> dict[Place, float]:
+def scored(databases: Mapping[str, DatabaseSchema], own: Mapping[Place, float]) -> dict[Place, float]:
     """Each table's score: its own, and a part of the best among those whose foreign keys refer to it."""
     found = {
         (name, table.name): own.get((name, table.name), 0.0) for name, one in databases.items() for table in one.tables
@@ -283,7 +285,9 @@ def scored(databases: Mapping[str, Database], own: Mapping[Place, float]) -> dic
     return {place: score + _REFERRED_WEIGHT * further.get(place, 0.0) for place, score in found.items()}
 
 
-def _all_tables(databases: Mapping[str, Database], budget: int) -> tuple[list[tuple[str, Table]], str] | None:
+def _all_tables(
+    databases: Mapping[str, DatabaseSchema], budget: int
+) -> tuple[list[tuple[str, TableSchema]], str] | None:
     """All tables and their text; None if they do not fit the budget."""
     every = [(name, table) for name, one in databases.items() for table in one.tables]
     if sum(len(table.columns) for _, table in every) * _LEAST_LINE_TOKENS > budget:
@@ -293,13 +297,13 @@ def _all_tables(databases: Mapping[str, Database], budget: int) -> tuple[list[tu
 
 
 def _chosen(
-    databases: Mapping[str, Database], scores: Mapping[Place, float], budget: int
-) -> tuple[list[tuple[str, Table]], str]:
+    databases: Mapping[str, DatabaseSchema], scores: Mapping[Place, float], budget: int
+) -> tuple[list[tuple[str, TableSchema]], str]:
     """The tables with the best scores whose cards fit a budget, and the text. A card that does not fit becomes lean."""
     tables = {(name, one.name): one for name, database in databases.items() for one in database.tables}
     order = sorted(tables, key=lambda place: -scores[place])
     headings = {name: _short(heading(one), budget // _DESCRIPTION_SHARE) for name, one in databases.items()}
-    chosen: list[tuple[str, Table]] = []
+    chosen: list[tuple[str, TableSchema]] = []
     cards: dict[Place, str] = {}
     left, missed = budget, 0
     for place in order:
@@ -329,8 +333,8 @@ def _short(text: str, tokens: int) -> str:
 
 
 def _text_of(
-    databases: Mapping[str, Database],
-    tables: Sequence[tuple[str, Table]],
+    databases: Mapping[str, DatabaseSchema],
+    tables: Sequence[tuple[str, TableSchema]],
     cards: Mapping[Place, str],
     headings: Mapping[str, str] | None = None,
 ) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from proxy.tables.files import UnreadableFile, load
-from proxy.tables.schema import Column, Database, ForeignKey, Source, Table
+from proxy.tables.schema import Column, DatabaseSchema, DatabaseSource, ForeignKey, TableSchema
 from proxy.tables.visible import faults, visible, without_rows
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Reading:
     rows: Collection[str] = field(default=())  # tables with a condition on rows: without samples and number of rows
 
 
-def read_database(name: str, source: Source, how: Reading) -> Database:
+def read_database(name: str, source: DatabaseSource, how: Reading) -> DatabaseSchema:
     """What is visible of a database. Raises UnreadableDatabase."""
     whole, sampled = _read(name, source, how)
     if wrong := faults(whole, source.tables, source.hide, how.rows):
@@ -63,7 +63,7 @@ def read_database(name: str, source: Source, how: Reading) -> Database:
     return replace(found, tables=tables, description=how.description)
 
 
-def _read(name: str, source: Source, how: Reading) -> tuple[Database, Database]:
+def _read(name: str, source: DatabaseSource, how: Reading) -> tuple[DatabaseSchema, DatabaseSchema]:
     """All of a database, and the visible part with samples and numbers of rows."""
     if source.kind == "files" or source.url.startswith("duckdb:"):
         return _read_duckdb(name, source, how)
@@ -110,7 +110,9 @@ def _server(url: str) -> Any:
     return create_engine(address, hide_parameters=True, poolclass=NullPool, **options)
 
 
-def _read_sql(name: str, sql: "Connection", source: Source, how: Reading) -> tuple[Database, Database]:
+def _read_sql(
+    name: str, sql: "Connection", source: DatabaseSource, how: Reading
+) -> tuple[DatabaseSchema, DatabaseSchema]:
     from sqlalchemy import inspect
 
     backend = sql.dialect.name
@@ -125,17 +127,17 @@ def _read_sql(name: str, sql: "Connection", source: Source, how: Reading) -> tup
         relations = {(None if row[0] == default else row[0], row[1]): row[2] for row in rows}
         schemas = sorted({schema for schema, _ in relations}, key=lambda schema: schema or "")
     comments = _sqlite_comments(sql) if backend == "sqlite" else {}
-    tables: list[Table] = []
+    tables: list[TableSchema] = []
     places: dict[str, tuple[str | None, str]] = {}
     for schema in schemas:
         for place, table in _reflected(inspector, schema, comments):
             if relations is None or place in relations:
                 tables.append(table)
                 places[table.name] = place
-    whole = Database(name, _DIALECTS.get(backend, backend), tuple(sorted(tables, key=lambda one: one.name)))
+    whole = DatabaseSchema(name, _DIALECTS.get(backend, backend), tuple(sorted(tables, key=lambda one: one.name)))
     views = set() if relations is not None else {(None, one) for one in inspector.get_view_names()}
 
-    def read(table: Table) -> Table:
+    def read(table: TableSchema) -> TableSchema:
         place = places[table.name]
         if table.name in how.rows:
             return table
@@ -149,7 +151,7 @@ def _read_sql(name: str, sql: "Connection", source: Source, how: Reading) -> tup
 
 def _reflected(
     inspector: "Inspector", schema: str | None, comments: Mapping[tuple[str, str], str]
-) -> list[tuple[tuple[str | None, str], Table]]:
+) -> list[tuple[tuple[str | None, str], TableSchema]]:
     """Tables and views of a schema. A view whose table is gone is left out. comments: of columns, by table."""
     from sqlalchemy.engine.reflection import ObjectKind
     from sqlalchemy.exc import DatabaseError
@@ -177,7 +179,7 @@ def _reflected(
         found.append(
             (
                 (schema, table),
-                Table(
+                TableSchema(
                     _full_name(schema, table),
                     tuple(_column(row, comments.get((table, row["name"]), ""), inspector) for row in rows),
                     _line(dict(texts.get(place) or {}).get("text")),
@@ -233,8 +235,14 @@ def _sqlite_comments(sql: "Connection") -> dict[tuple[str, str], str]:
 
 
 def _with_rows(
-    sql: "Connection", table: Table, place: tuple[str | None, str], estimate: float | None, how: Reading, *, count: bool
-) -> Table:
+    sql: "Connection",
+    table: TableSchema,
+    place: tuple[str | None, str],
+    estimate: float | None,
+    how: Reading,
+    *,
+    count: bool,
+) -> TableSchema:
     """A table with its number of rows, if that is cheap, and samples, if they are wanted."""
     from sqlalchemy import column, func, literal, select
     from sqlalchemy import table as named
@@ -253,7 +261,7 @@ def _with_rows(
     return replace(table, rows=rows)
 
 
-def _sampled(table: Table, rows: Sequence[Sequence[object]]) -> Table:
+def _sampled(table: TableSchema, rows: Sequence[Sequence[object]]) -> TableSchema:
     """A table with the first values of each column."""
     columns = []
     for number, one in enumerate(table.columns):
@@ -286,7 +294,7 @@ WHERE database_name = current_database() AND constraint_type IN ('PRIMARY KEY', 
 """
 
 
-def _read_duckdb(name: str, source: Source, how: Reading) -> tuple[Database, Database]:
+def _read_duckdb(name: str, source: DatabaseSource, how: Reading) -> tuple[DatabaseSchema, DatabaseSchema]:
     """Files, as views of DuckDB, or a DuckDB file."""
     import duckdb
 
@@ -301,7 +309,7 @@ def _read_duckdb(name: str, source: Source, how: Reading) -> tuple[Database, Dat
         if not file:
             load(connection, source.files, views=True)
         views, tables = _duckdb_tables(connection)
-        whole = Database(name, "duckdb", tables)
+        whole = DatabaseSchema(name, "duckdb", tables)
         shown = visible(whole, source.tables, source.hide).tables
         counted = {one.name for one in tables if not file or one.name not in views}
         read = [
@@ -317,7 +325,7 @@ def _read_duckdb(name: str, source: Source, how: Reading) -> tuple[Database, Dat
     return whole, replace(whole, tables=tuple(read))
 
 
-def _duckdb_tables(connection: "DuckDBPyConnection") -> tuple[set[str], tuple[Table, ...]]:
+def _duckdb_tables(connection: "DuckDBPyConnection") -> tuple[set[str], tuple[TableSchema, ...]]:
     """Names of views; all tables and views."""
     columns: dict[str, list[Column]] = {}
     comments: dict[str, str] = {}
@@ -341,12 +349,12 @@ def _duckdb_tables(connection: "DuckDBPyConnection") -> tuple[set[str], tuple[Ta
             key = ForeignKey(tuple(own), _full_name(prefix, other), tuple(referred))
             foreign.setdefault(name, []).append(key)
     return views, tuple(
-        Table(name, tuple(some), comments[name], primary.get(name, ()), tuple(foreign.get(name, ())))
+        TableSchema(name, tuple(some), comments[name], primary.get(name, ()), tuple(foreign.get(name, ())))
         for name, some in columns.items()
     )
 
 
-def _duckdb_rows(connection: "DuckDBPyConnection", table: Table, how: Reading, *, count: bool) -> Table:
+def _duckdb_rows(connection: "DuckDBPyConnection", table: TableSchema, how: Reading, *, count: bool) -> TableSchema:
     place = ".".join(map(_identifier, table.name.split(".", 1)))
     number: int | None = None
     if count:

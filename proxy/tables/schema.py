@@ -20,7 +20,7 @@ class ForeignKey(msgspec.Struct, frozen=True):
     referred: tuple[str, ...]
 
 
-class Table(msgspec.Struct, frozen=True, omit_defaults=True):
+class TableSchema(msgspec.Struct, frozen=True, omit_defaults=True):
     """A table or view. Columns that nobody may see are not here."""
 
     name: str  # unique in the database; SCHEMA.TABLE if it is not in the default schema
@@ -31,14 +31,14 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True):
     rows: int | None = None  # about how many; None: not known
 
 
-class Database(msgspec.Struct, frozen=True, omit_defaults=True):
+class DatabaseSchema(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str  # of the setting
     dialect: str  # of its SQL, as sqlglot names it: sqlite, duckdb, postgres, mysql…
-    tables: tuple[Table, ...]
+    tables: tuple[TableSchema, ...]
     description: str = ""  # what words mean and how to count, by its owner
 
 
-class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+class DatabaseSource(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a database is. One of `url` and `files` is given."""
 
     kind: Literal["sqlite", "files", "sql"]  # files: read through DuckDB; sql: a server, by SQLAlchemy

@@ -12,8 +12,8 @@ databases = Table(
     "table_databases",
     metadata,
     Column("name", String, primary_key=True),
-    Column("source", LargeBinary, nullable=False),  # a `Source` as JSON, without a password
-    Column("definition", LargeBinary, nullable=False),  # a `Database` as JSON
+    Column("source", LargeBinary, nullable=False),  # a `DatabaseSource` as JSON, without a password
+    Column("definition", LargeBinary, nullable=False),  # a `DatabaseSchema` as JSON
     Column("updated_s", Float, nullable=False),
 )
 

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
-from proxy.tables.schema import Database, Grants, Table
+from proxy.tables.schema import DatabaseSchema, Grants, TableSchema
 
 
 def is_hidden(table: str, column: str, hide: Sequence[str]) -> bool:
@@ -15,10 +15,10 @@ def is_hidden(table: str, column: str, hide: Sequence[str]) -> bool:
     return any(fnmatchcase(place, one.casefold()) for one in hide)
 
 
-def visible(database: Database, tables: Sequence[str] | None, hide: Sequence[str]) -> Database:
+def visible(database: DatabaseSchema, tables: Sequence[str] | None, hide: Sequence[str]) -> DatabaseSchema:
     """A database as its settings show it. tables: names, or begin*; None: all."""
 
-    def keep(table: Table) -> Collection[str] | None:
+    def keep(table: TableSchema) -> Collection[str] | None:
         if not _is_listed(table.name, tables):
             return None
         return [one.name for one in table.columns if not is_hidden(table.name, one.name, hide)]
@@ -30,25 +30,25 @@ def _is_listed(table: str, tables: Sequence[str] | None) -> bool:
     return tables is None or any(fnmatchcase(table, one) for one in tables)
 
 
-def granted(database: Database, grants: Grants) -> Database:
+def granted(database: DatabaseSchema, grants: Grants) -> DatabaseSchema:
     """A database as a caller sees it. Samples and number of rows tell of rows that the caller may not read."""
     own = narrowed(database, lambda table: grants[table.name].columns if table.name in grants else None)
     return replace(own, tables=tuple(without_rows(one) if grants[one.name].rows else one for one in own.tables))
 
 
-def without_rows(table: Table) -> Table:
+def without_rows(table: TableSchema) -> TableSchema:
     """A table without samples and number of rows."""
     return replace(table, rows=None, columns=tuple(replace(one, samples=()) for one in table.columns))
 
 
-def narrowed(database: Database, keep: Callable[[Table], Collection[str] | None]) -> Database:
+def narrowed(database: DatabaseSchema, keep: Callable[[TableSchema], Collection[str] | None]) -> DatabaseSchema:
     """A database with the columns that `keep` names; None, or no column: without the table.
 
     A key is left out if one of its columns is not kept.
     """
     kept = {table.name: frozenset(keep(table) or ()) for table in database.tables}
 
-    def part(table: Table) -> Table:
+    def part(table: TableSchema) -> TableSchema:
         own = kept[table.name]
         return replace(
             table,
@@ -67,7 +67,9 @@ def narrowed(database: Database, keep: Callable[[Table], Collection[str] | None]
     return replace(database, tables=tuple(one for one in parts if one.columns))
 
 
-def faults(database: Database, tables: Sequence[str] | None, hide: Sequence[str], rows: Collection[str]) -> list[str]:
+def faults(
+    database: DatabaseSchema, tables: Sequence[str] | None, hide: Sequence[str], rows: Collection[str]
+) -> list[str]:
     """What these settings name that is not in the whole database: a mistyped name would hide nothing.
 
     rows: tables with a condition on rows.

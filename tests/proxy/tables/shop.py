@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.tables.queries import QueryLimits
-from proxy.tables.schema import Column, Database, ForeignKey, Grant, Source, Table
+from proxy.tables.schema import Column, DatabaseSchema, DatabaseSource, ForeignKey, Grant, TableSchema
 from tests.support.postgres_server import Postgres
 
 CANARY = "kanarie"  # begins every value that team a must not read
@@ -39,19 +39,19 @@ GRANTS = {
 ALL = {"sales": Grant(("id", "product", "units", "sold", "note")), "customers": Grant(("id", "name"))}
 
 
-def database(dialect: str) -> Database:
+def database(dialect: str) -> DatabaseSchema:
     """What is known of the shop: neither secrets, nor the columns that grants leave out, but for the team."""
-    return Database(
+    return DatabaseSchema(
         "shop",
         dialect,
         (
-            Table(
+            TableSchema(
                 "sales",
                 tuple(Column(name, "TEXT") for name in ("id", "team", "product", "units", "sold", "note")),
                 foreign_keys=(ForeignKey(("id",), "customers", ("id",)),),
             ),
-            Table("customers", (Column("id", "INTEGER"), Column("name", "TEXT"), Column("ssn", "TEXT"))),
-            Table("secrets", (Column("id", "INTEGER"), Column("code", "TEXT"))),
+            TableSchema("customers", (Column("id", "INTEGER"), Column("name", "TEXT"), Column("ssn", "TEXT"))),
+            TableSchema("secrets", (Column("id", "INTEGER"), Column("code", "TEXT"))),
         ),
     )
 
@@ -71,12 +71,12 @@ class Shop:
     """An open shop: where it is, and who may look at all of it."""
 
     dialect: str
-    source: Source
+    source: DatabaseSource
     folder: Path
     admin: str = ""  # of PostgreSQL
 
     @property
-    def database(self) -> Database:
+    def database(self) -> DatabaseSchema:
         return database(self.dialect)
 
     def state(self) -> str:
@@ -103,13 +103,13 @@ def shop(dialect: str, folder: Path, server: Callable[[], Postgres], *, own_only
     if dialect == "sqlite":
         file = folder / "shop.sqlite"
         sql = sqlite3.connect(file)
-        source = Source("sqlite", f"sqlite:///{file}")
+        source = DatabaseSource("sqlite", f"sqlite:///{file}")
     else:
         import duckdb
 
         file = folder / "shop.duckdb"
         sql = duckdb.connect(str(file))
-        source = Source("sql", f"duckdb:///{file}")
+        source = DatabaseSource("sql", f"duckdb:///{file}")
     for create, insert, rows in made:
         sql.execute(create)
         sql.executemany(insert, rows)
@@ -137,7 +137,7 @@ def _on_postgres(made: list[tuple[str, str, list[tuple[object, ...]]]], folder: 
         ):
             sql.execute(text.encode())
     url = admin.replace("postgres:s3cret-database", f"{schema}_reader:reads-only")
-    return Shop("postgres", Source("sql", url), folder, admin)
+    return Shop("postgres", DatabaseSource("sql", url), folder, admin)
 
 
 _CONTENT = (

@@ -10,7 +10,7 @@ import pytest
 from proxy.tables.engines import Ask, Engine, NoResult, _value, opened
 from proxy.tables.guard import readable
 from proxy.tables.queries import QueryResult
-from proxy.tables.schema import Source
+from proxy.tables.schema import DatabaseSource
 from tests.proxy.tables.hostile import DIALECTS, hostile
 from tests.proxy.tables.shop import CANARY, GRANTS, LIMITS, Shop, shop
 from tests.support.postgres_server import Postgres
@@ -68,7 +68,7 @@ def test_columns_and_tables_that_sqlite_must_not_read(tmp_path: Path) -> None:
 
 def test_what_a_source_hides_is_hidden_without_grants(tmp_path: Path) -> None:
     made = shop("sqlite", tmp_path, Postgres)  # type: ignore[arg-type]
-    engine = opened(Source("sqlite", made.source.url, tables=("sales", "cust*"), hide=("*.SSN",)), 256)
+    engine = opened(DatabaseSource("sqlite", made.source.url, tables=("sales", "cust*"), hide=("*.SSN",)), 256)
     assert isinstance(engine.query(Ask("SELECT id FROM customers", LIMITS)), QueryResult)
     assert isinstance(engine.query(Ask("SELECT ssn FROM customers", LIMITS)), NoResult)
     assert isinstance(engine.query(Ask("SELECT code FROM secrets", LIMITS)), NoResult)
@@ -93,7 +93,7 @@ def test_a_view_reads_its_own_tables(tmp_path: Path) -> None:
 
 def test_a_role_that_may_write_is_told(postgres: Postgres, tmp_path: Path) -> None:
     made = shop("postgres", tmp_path, lambda: postgres)
-    reader, owner = opened(made.source, 256), opened(Source("sql", made.admin), 256)
+    reader, owner = opened(made.source, 256), opened(DatabaseSource("sql", made.admin), 256)
     assert reader.warnings() == ()
     assert "superuser" in owner.warnings()[0]
     reader.close()
@@ -111,7 +111,7 @@ def test_an_expensive_query_is_not_begun(postgres: Postgres, tmp_path: Path) -> 
 
 def test_files_are_tables_that_reach_no_file(tmp_path: Path) -> None:
     (tmp_path / "sales.csv").write_text("id,units\n1,3\n2,5\n")
-    engine = opened(Source("files", files=(str(tmp_path / "sales.csv"),)), 256)
+    engine = opened(DatabaseSource("files", files=(str(tmp_path / "sales.csv"),)), 256)
     found = engine.query(Ask("SELECT sum(units) AS n FROM sales", LIMITS))
     assert isinstance(found, QueryResult)
     assert (found.columns, found.rows) == (("n",), [[8]])

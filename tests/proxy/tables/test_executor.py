@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from proxy.tables.executor import Executor, QueryFailed, QueryLimits
-from proxy.tables.schema import Source
+from proxy.tables.schema import DatabaseSource
 from tests.proxy.tables.shop import GRANTS, LIMITS, shop
 from tests.support.postgres_server import Postgres
 
@@ -30,7 +30,7 @@ async def executor() -> AsyncIterator[Executor]:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Source:
+def source(tmp_path: Path) -> DatabaseSource:
     return shop("sqlite", tmp_path, Postgres).source  # type: ignore[arg-type]
 
 
@@ -39,14 +39,14 @@ def used(child: BaseProcess) -> int:
     return int(Path(f"/proc/{child.pid}/stat").read_bytes().split()[13])
 
 
-async def failed(executor: Executor, source: Source, sql: str, limits: QueryLimits = LIMITS) -> QueryFailed:
+async def failed(executor: Executor, source: DatabaseSource, sql: str, limits: QueryLimits = LIMITS) -> QueryFailed:
     with pytest.raises(QueryFailed) as error:
         await executor.query(source, sql, limits)
     return error.value
 
 
 async def test_a_process_answers_one_query_after_another(
-    executor: Executor, source: Source, children: Callable[[], list[BaseProcess]]
+    executor: Executor, source: DatabaseSource, children: Callable[[], list[BaseProcess]]
 ) -> None:
     found = await executor.query(source, "SELECT id, note FROM sales ORDER BY id LIMIT 2", LIMITS, grants=GRANTS)
     assert (found.columns, found.rows, found.cut) == (("id", "note"), [[1, "gift"], [2, None]], False)
@@ -55,7 +55,7 @@ async def test_a_process_answers_one_query_after_another(
     assert children() == [child]
 
 
-async def test_rows_and_bytes_are_cut(executor: Executor, source: Source) -> None:
+async def test_rows_and_bytes_are_cut(executor: Executor, source: DatabaseSource) -> None:
     numbers = "WITH RECURSIVE n AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
     found = await executor.query(source, numbers, LIMITS)
     assert (len(found.rows), found.cut) == (LIMITS.max_rows, True)
@@ -66,7 +66,7 @@ async def test_rows_and_bytes_are_cut(executor: Executor, source: Source) -> Non
 
 
 async def test_a_query_ends_at_the_time_limit_and_the_process_stays(
-    executor: Executor, source: Source, children: Callable[[], list[BaseProcess]]
+    executor: Executor, source: DatabaseSource, children: Callable[[], list[BaseProcess]]
 ) -> None:
     await executor.query(source, "SELECT 1", LIMITS)
     (child,) = children()
@@ -77,7 +77,7 @@ async def test_a_query_ends_at_the_time_limit_and_the_process_stays(
 
 
 async def test_what_no_clock_of_the_engine_sees_is_killed(
-    executor: Executor, source: Source, children: Callable[[], list[BaseProcess]]
+    executor: Executor, source: DatabaseSource, children: Callable[[], list[BaseProcess]]
 ) -> None:
     await executor.query(source, "SELECT 1", LIMITS)
     (child,) = children()
@@ -88,7 +88,7 @@ async def test_what_no_clock_of_the_engine_sees_is_killed(
     assert (await executor.query(source, "SELECT 1", LIMITS)).rows == [[1]]
 
 
-async def test_memory_is_limited(executor: Executor, source: Source, tmp_path: Path) -> None:
+async def test_memory_is_limited(executor: Executor, source: DatabaseSource, tmp_path: Path) -> None:
     limits = msgspec.structs.replace(LIMITS, memory_mb=48, max_seconds=20)
     bomb = (
         "WITH RECURSIVE n AS (SELECT 1 AS x, hex(x'00') AS y UNION ALL SELECT x + 1, y FROM n WHERE x < 1000000) "
@@ -96,7 +96,7 @@ async def test_memory_is_limited(executor: Executor, source: Source, tmp_path: P
     ).replace("hex(x'00')", "'00'")
     assert (await failed(executor, source, bomb, limits)).kind == "memory"
     (tmp_path / "t.csv").write_text("a\n1\n")
-    files = Source("files", files=(str(tmp_path / "t.csv"),))
+    files = DatabaseSource("files", files=(str(tmp_path / "t.csv"),))
     big = "SELECT max(length(x)) FROM (SELECT string_agg(repeat('x', 1000), '') AS x FROM range(1000000))"
     assert (await failed(executor, files, "SELECT unnest(range(1000000000))", limits)).kind == "memory"
     assert (await failed(executor, files, big, limits)).kind == "memory"
@@ -104,7 +104,7 @@ async def test_memory_is_limited(executor: Executor, source: Source, tmp_path: P
 
 
 async def test_a_caller_that_leaves_ends_its_query_at_once(
-    executor: Executor, source: Source, children: Callable[[], list[BaseProcess]]
+    executor: Executor, source: DatabaseSource, children: Callable[[], list[BaseProcess]]
 ) -> None:
     long = msgspec.structs.replace(LIMITS, max_seconds=600)
     await executor.query(source, "SELECT 1", long)
@@ -140,7 +140,7 @@ async def test_a_server_ends_the_query_of_a_caller_that_left(
 
 
 async def test_a_process_that_dies_costs_its_own_query(
-    executor: Executor, source: Source, children: Callable[[], list[BaseProcess]]
+    executor: Executor, source: DatabaseSource, children: Callable[[], list[BaseProcess]]
 ) -> None:
     """And not even that, if it died between two queries, or the same query is answered by the next process."""
     await executor.query(source, "SELECT 1", LIMITS)
@@ -162,11 +162,11 @@ async def test_a_server_that_ends_connections_is_asked_again(
 
 async def test_a_database_that_is_not_there_fails_until_it_is(executor: Executor, tmp_path: Path) -> None:
     file = tmp_path / "later.sqlite"
-    later = Source("sqlite", f"sqlite:///{file}")
+    later = DatabaseSource("sqlite", f"sqlite:///{file}")
     assert "cannot be opened" in str(await failed(executor, later, "SELECT 1"))
     sqlite3.connect(file).close()
     assert (await executor.query(later, "SELECT 1", LIMITS)).rows == [[1]]
-    nobody = Source("sql", "postgresql://anna:s3cret@127.0.0.1:9/x")
+    nobody = DatabaseSource("sql", "postgresql://anna:s3cret@127.0.0.1:9/x")
     said = str(await failed(executor, nobody, "SELECT 1"))
     assert "cannot be opened" in said
     assert "s3cret" not in said
@@ -174,13 +174,13 @@ async def test_a_database_that_is_not_there_fails_until_it_is(executor: Executor
 
 async def test_files_that_change_are_read_again(executor: Executor, tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
-    source = Source("files", files=(str(file),))
+    source = DatabaseSource("files", files=(str(file),))
     for text, expected in (("a\n1\n", [[1]]), ("a\n1\n2\n", [[1], [2]])):
         file.write_text(text)
         assert (await executor.query(source, "SELECT a FROM t ORDER BY 1", LIMITS)).rows == expected
 
 
-async def test_what_sqlite_writes_is_seen(executor: Executor, source: Source) -> None:
+async def test_what_sqlite_writes_is_seen(executor: Executor, source: DatabaseSource) -> None:
     count = "SELECT count(*) FROM customers"
     assert (await executor.query(source, count, LIMITS)).rows == [[2]]
     with sqlite3.connect(source.url.removeprefix("sqlite:///")) as sql:
@@ -193,7 +193,7 @@ async def test_only_some_databases_stay_open(tmp_path: Path, children: Callable[
     executor = Executor(kept=2)
     for name in "abcd":
         sqlite3.connect(tmp_path / name).close()
-        await executor.query(Source("sqlite", f"sqlite:///{tmp_path / name}"), "SELECT 1", LIMITS)
+        await executor.query(DatabaseSource("sqlite", f"sqlite:///{tmp_path / name}"), "SELECT 1", LIMITS)
     alive = [child for child in children() if child.exitcode is None]
     for child in alive[:-2]:
         child.join(5)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from proxy.tables.guard import NotAllowed, guarded, readable
-from proxy.tables.schema import Column, Database, Grant, Table
+from proxy.tables.schema import Column, DatabaseSchema, Grant, TableSchema
 from tests.proxy.tables.hostile import DIALECTS, Hostile, hostile
 from tests.proxy.tables.shop import CANARY, GRANTS, database
 from tests.support.rows import all_rows
@@ -74,7 +74,7 @@ def test_with_hides_no_table_and_shows_no_other() -> None:
 
 
 def test_names_of_ours_never_meet_names_of_tables() -> None:
-    there = Database("x", "duckdb", (Table("_q1", (Column("a", "int"),)),))
+    there = DatabaseSchema("x", "duckdb", (TableSchema("_q1", (Column("a", "int"),)),))
     text = guarded("WITH a AS (SELECT 1 AS a) SELECT * FROM _q1, a", there, {"_q1": Grant(("a",))})
     assert '"__q' in text
     assert 'FROM "_q1" AS "__q' in text

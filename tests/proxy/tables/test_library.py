@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from proxy.tables.cards import card, shortened, tokens_of, words_of
 from proxy.tables.library import COLLECTION, TableLibrary, TableStore, _all_tables, _chosen, scored
 from proxy.tables.reading import Reading, read_database
-from proxy.tables.schema import Column, Database, ForeignKey, Grant, Source, Table
+from proxy.tables.schema import Column, DatabaseSchema, DatabaseSource, ForeignKey, Grant, TableSchema
 from proxy.tables.visible import granted
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
@@ -24,13 +24,13 @@ from tests.support.plans import plan_for
 SUBJECTS = ("invoices", "parking", "weather", "recipes", "planets", "football", "vaccines", "bridges", "songs", "taxes")
 
 
-def wide() -> Database:
+def wide() -> DatabaseSchema:
     """Tables about ten subjects, each with a key to the owner."""
-    owner = Table("owners", (Column("owner_id", "INTEGER"), Column("name", "TEXT")), primary_key=("owner_id",))
+    owner = TableSchema("owners", (Column("owner_id", "INTEGER"), Column("name", "TEXT")), primary_key=("owner_id",))
     key = ForeignKey(("owner_id",), "owners", ("owner_id",))
     columns = (Column("owner_id", "INTEGER"), Column("value", "INTEGER"))
-    tables = (Table(name, columns, comment=f"all {name}", foreign_keys=(key,)) for name in SUBJECTS)
-    return Database("wide", "sqlite", (owner, *tables), "Money is in cents.")
+    tables = (TableSchema(name, columns, comment=f"all {name}", foreign_keys=(key,)) for name in SUBJECTS)
+    return DatabaseSchema("wide", "sqlite", (owner, *tables), "Money is in cents.")
 
 
 @contextlib.asynccontextmanager
@@ -43,7 +43,7 @@ async def opened(data: Path) -> AsyncIterator[TableLibrary]:
         await index.close()
 
 
-SOURCE = Source("sqlite", "sqlite:////data/wide.db")
+SOURCE = DatabaseSource("sqlite", "sqlite:////data/wide.db")
 
 
 def asked(text: str) -> list[Turn]:
@@ -69,7 +69,7 @@ async def test_all_tables_are_given_where_they_fit_and_the_best_where_not(tmp_pa
 
 
 async def test_what_a_caller_may_not_see_is_not_in_the_answer(tmp_path: Path) -> None:
-    shop = read_database("shop", Source("sqlite", make_shop(tmp_path / "shop.db")), Reading(samples=True))
+    shop = read_database("shop", DatabaseSource("sqlite", make_shop(tmp_path / "shop.db")), Reading(samples=True))
     async with opened(tmp_path) as library:
         await library.add(SOURCE, shop)
         for budget in (2_000, 60):
@@ -146,9 +146,9 @@ async def test_two_writers_leave_one_state(tmp_path: Path) -> None:
 
 def test_a_found_table_brings_those_along_that_its_keys_refer_to() -> None:
     keys = (ForeignKey(("author",), "authors", ("id",)), ForeignKey(("gone",), "elsewhere", ("id",)))
-    papers = Table("papers", (Column("id", ""),), foreign_keys=(*keys, ForeignKey(("id",), "papers", ("id",))))
-    tables = (Table("authors", (Column("id", ""),)), papers, Table("songs", (Column("id", ""),)))
-    scores = scored({"x": Database("x", "sqlite", tables)}, {("x", "papers"): 1.0})
+    papers = TableSchema("papers", (Column("id", ""),), foreign_keys=(*keys, ForeignKey(("id",), "papers", ("id",))))
+    tables = (TableSchema("authors", (Column("id", ""),)), papers, TableSchema("songs", (Column("id", ""),)))
+    scores = scored({"x": DatabaseSchema("x", "sqlite", tables)}, {("x", "papers"): 1.0})
     assert scores["x", "papers"] == 1.0, "not by itself"
     assert scores["x", "papers"] > scores["x", "authors"] > scores["x", "songs"] == 0.0
     assert scores.keys() == {("x", "authors"), ("x", "papers"), ("x", "songs")}
@@ -156,7 +156,7 @@ def test_a_found_table_brings_those_along_that_its_keys_refer_to() -> None:
 
 @given(st.integers(1, 400), st.integers(1, 60))
 def test_a_card_is_never_longer_than_its_budget(tokens: int, columns: int) -> None:
-    table = Table("wide", tuple(Column(f"column {n}", "TEXT") for n in range(columns)))
+    table = TableSchema("wide", tuple(Column(f"column {n}", "TEXT") for n in range(columns)))
     text = shortened(table, "sqlite", tokens)
     assert tokens_of(text) <= tokens
     if text and "more columns" not in text:
@@ -172,7 +172,7 @@ def test_words_of_any_name_are_small_letters(name: str) -> None:
 async def test_many_tables_cost_little(tmp_path: Path) -> None:
     """A gateway writes no card of a table that has no place."""
     columns = tuple(Column(f"column_{n}", "INTEGER", comment="a number") for n in range(30))
-    many = Database("many", "sqlite", tuple(Table(f"table_{n}", columns) for n in range(2_000)))
+    many = DatabaseSchema("many", "sqlite", tuple(TableSchema(f"table_{n}", columns) for n in range(2_000)))
     written = []
 
     def counted(*args: object, **options: object) -> str:

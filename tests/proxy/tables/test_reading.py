@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxy.tables.cards import card, quoted, quoted_table
 from proxy.tables.files import UnreadableFile, _columns, tables_of
 from proxy.tables.reading import Reading, UnreadableDatabase, read_database
-from proxy.tables.schema import Database, ForeignKey, Grant, Source, Table
+from proxy.tables.schema import DatabaseSchema, DatabaseSource, ForeignKey, Grant, TableSchema
 from proxy.tables.visible import granted, is_hidden
 from tests.proxy.tables.small_shop import SECRET, make_shop
 from tests.support.postgres_server import Postgres
@@ -28,8 +28,8 @@ def shop(tmp_path: Path) -> str:
 ALL, SAMPLES = Reading(), Reading(samples=True)
 
 
-def read(url: str, how: Reading = ALL, **limits: Any) -> dict[str, Table]:
-    found = read_database("shop", Source("sqlite" if url.startswith("sqlite") else "sql", url, **limits), how)
+def read(url: str, how: Reading = ALL, **limits: Any) -> dict[str, TableSchema]:
+    found = read_database("shop", DatabaseSource("sqlite" if url.startswith("sqlite") else "sql", url, **limits), how)
     return {table.name: table for table in found.tables}
 
 
@@ -60,7 +60,9 @@ def test_samples_are_read_if_wanted_but_not_of_tables_whose_rows_differ_by_key(s
 
 
 def test_what_is_hidden_is_not_in_the_records(shop: str) -> None:
-    source = Source("sqlite", shop, tables=("sales", "sta*"), hide=("*.SSN", "sales.card_number", "sales.product_id"))
+    source = DatabaseSource(
+        "sqlite", shop, tables=("sales", "sta*"), hide=("*.SSN", "sales.card_number", "sales.product_id")
+    )
     found = read_database("shop", source, Reading(samples=True))
     text = msgspec.json.encode(found).decode()
     assert [table.name for table in found.tables] == ["sales", "staff"]
@@ -171,7 +173,7 @@ def test_an_error_never_has_the_password(url: str, said: str) -> None:
 
 
 def test_a_caller_sees_what_is_granted(shop: str) -> None:
-    whole = read_database("shop", Source("sqlite", shop), Reading(samples=True))
+    whole = read_database("shop", DatabaseSource("sqlite", shop), Reading(samples=True))
     seen = granted(whole, {"sales": Grant(("id", "product_id", "units"), "team = 'north'"), "nothing": Grant(("x",))})
     assert [table.name for table in seen.tables] == ["sales"]
     assert [one.name for one in seen.tables[0].columns] == ["id", "product_id", "units"]
@@ -263,8 +265,8 @@ def _cell(place: str, value: object) -> str:
     return f'<c r="{place}"><v>{value}</v></c>'
 
 
-def read_files(*files: Path) -> Database:
-    return read_database("files", Source("files", files=tuple(map(str, files))), SAMPLES)
+def read_files(*files: Path) -> DatabaseSchema:
+    return read_database("files", DatabaseSource("files", files=tuple(map(str, files))), SAMPLES)
 
 
 def test_each_file_is_a_table(tmp_path: Path) -> None:

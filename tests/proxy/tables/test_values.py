@@ -12,7 +12,7 @@ from proxy.tables.executor import Executor
 from proxy.tables.guard import NotAllowed, guarded
 from proxy.tables.queries import QueryLimits
 from proxy.tables.reading import Reading, read_database
-from proxy.tables.schema import Grant, Source
+from proxy.tables.schema import DatabaseSource, Grant
 from proxy.tables.values import Ask, best_matches, matching_values
 from tests.proxy.tables.small_shop import make_shop
 
@@ -60,7 +60,7 @@ async def test_other_words_find_nothing(ask: Asked) -> None:
 
 async def test_a_caller_finds_only_values_of_its_own_rows(tmp_path: Path) -> None:
     """By the queries that a model's calls run, through every wall."""
-    source = Source("sqlite", make_shop(tmp_path / "shop.db"))
+    source = DatabaseSource("sqlite", make_shop(tmp_path / "shop.db"))
     database = read_database("shop", source, Reading())
     executor, limits = Executor(), QueryLimits(2_000, 30.0, 512, 2**20)
 
