@@ -186,7 +186,9 @@ def _tables(seen: _Seen) -> Iterator[_Row]:
         if not seen.rights.may_query(name):
             yield _Row("tables", name, False, "the key may not query it")
         elif exchange is None:
-            when = "where a table may answer the question" if row.offer else f"in chats that name it, as rage/{name}/MODEL"
+            when = (
+                "where a table may answer the question" if row.offer else f"in chats that name it, as rage/{name}/MODEL"
+            )
             yield _Row("tables", name, None, when)
         elif search is None or name not in search.databases:
             left_out = "not read yet: ragway tables add" if row.offer else "the chat does not name it"

@@ -41,7 +41,9 @@ def table_store(settings: Settings) -> TableStore:
     return TableStore(Path(settings.data), settings.catalog.url)
 
 
-def table_source(row: TableSource, stored: DatabaseSource | None, environ: Mapping[str, str], name: str) -> DatabaseSource | None:
+def table_source(
+    row: TableSource, stored: DatabaseSource | None, environ: Mapping[str, str], name: str
+) -> DatabaseSource | None:
     """Where a database is: by the settings, else as stored; None: neither says. Raises SettingsError."""
     if row.url_env:
         url = environ.get(row.url_env, "").strip()
@@ -94,7 +96,9 @@ def table_offers(settings: Settings, knowledge: Knowledge, environ: Mapping[str,
     return TableOffers(queries, settings.table_queries.card_tokens, settings.table_queries.retries)
 
 
-def _source_now(row: TableSource, environ: Mapping[str, str], name: str, stored: DatabaseSource) -> DatabaseSource | None:
+def _source_now(
+    row: TableSource, environ: Mapping[str, str], name: str, stored: DatabaseSource
+) -> DatabaseSource | None:
     return table_source(row, stored, environ, name)
 
 

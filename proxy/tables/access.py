@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from proxy.tables.executor import Executor, QueryLimits, QueryResult
 from proxy.tables.library import FoundTables, TableLibrary
-from proxy.tables.schema import DatabaseSchema, Grant, DatabaseSource
+from proxy.tables.schema import DatabaseSchema, DatabaseSource, Grant
 from proxy.tables.visible import granted
 from retrieval.records.search import Turn
 
@@ -30,7 +30,9 @@ class Caller:
 class Configured:
     """One row of `tables`."""
 
-    source: Callable[[DatabaseSource], DatabaseSource | None]  # where the database is now, of where it was when it was read
+    source: Callable[
+        [DatabaseSource], DatabaseSource | None
+    ]  # where the database is now, of where it was when it was read
     visible: Callable[[DatabaseSchema], DatabaseSchema]  # what the settings show of it
     rows: Mapping[str, str]  # table -> condition with placeholders
     offer: bool  # to chats that do not name it
@@ -99,7 +101,9 @@ class TableQueries:
         return await self.executor.query(permitted.source, statement, self.limits, grants=permitted.grants)
 
 
-def seen_by(database: DatabaseSchema, rules: Mapping[str, str], caller: Caller) -> tuple[DatabaseSchema, dict[str, Grant]]:
+def seen_by(
+    database: DatabaseSchema, rules: Mapping[str, str], caller: Caller
+) -> tuple[DatabaseSchema, dict[str, Grant]]:
     """A database with the tables that the caller may read. A rule that needs an unknown value closes its table."""
     grants = {}
     for table in database.tables:

@@ -21,7 +21,7 @@ TIERS = {
     "proxy/agent/writes/test_killed_gateways.py": "system",  # a hundred processes that are killed
     "proxy/agent/writes/test_write_machine.py": "system",  # a simulation
     "proxy/apis/test_library.py": "system",  # indexes, and processes that are killed
-    "proxy/tables/test_hostile.py": "system",  # bombs, each until a limit; test_guard.py and test_engines.py read all others
+    "proxy/tables/test_hostile.py": "system",  # bombs, each until a limit; test_guard.py reads others
     "proxy/server/test_index_process.py": "system",  # index processes that hang, die and start again
     # Seconds of arithmetic or of chunking, about code that seldom changes.
     "evaluation/answers/scoring/test_verdict_draws.py": "system",

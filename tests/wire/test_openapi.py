@@ -13,11 +13,11 @@ import httpx
 import pytest
 from openapi_spec_validator import validate
 
+from config.sections import ActionsApi
 from config.settings import load
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts
-from config.sections import ActionsApi
 from proxy.agent.actions import Actions
 from proxy.agent.writes.approving import Approvals
 from proxy.api.admin import Admin

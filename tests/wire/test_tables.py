@@ -51,7 +51,8 @@ def shop(file: Path) -> None:
                 team TEXT
             );
             CREATE TABLE salaries (person TEXT, amount TEXT);
-            INSERT INTO products VALUES (1, 'Fruity Fedora', 19.5, 'CANARY-margin'), (2, 'Plain Panama', 30, 'CANARY-margin');
+            INSERT INTO products VALUES
+                (1, 'Fruity Fedora', 19.5, 'CANARY-margin'), (2, 'Plain Panama', 30, 'CANARY-margin');
             INSERT INTO salaries VALUES ('Ann', 'CANARY-salary');
             INSERT INTO sales VALUES
                 (1, '2026-11-01', 1, 90, 'blue'), (2, '2026-11-22', 1, 5, 'blue'), (3, '2026-11-25', 1, 7, 'blue'),
@@ -122,7 +123,7 @@ def test_a_question_is_answered_from_the_rows(team: Shop, kind: type[SdkChat], s
     receipt = team.post(f"/v1/knowledge/receipts/{reply.headers['x-rag-id']}").text
     assert "Fruity Fedora" in receipt
     assert "sold_on >= date" in receipt
-    assert f"query of shop: 1 rows" in team.served.log.read_text()
+    assert "query of shop: 1 rows" in team.served.log.read_text()
 
 
 def test_a_model_that_is_asked_in_text_queries_too(team: Shop) -> None:
