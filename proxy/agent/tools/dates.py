@@ -18,7 +18,7 @@ from proxy.agent.tools.wording import WordList, question_of
 
 _MOST_CHARS = 60
 _MOST_HOLIDAYS = 200
-_MOST_BUSINESS_DAYS = 20_000
+_MOST_BUSINESS_DAYS = 10_000
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ]+(.+))?", re.IGNORECASE)
 _TIME = re.compile(
     r"(\d{1,2})(?::(\d{2}))?(?::(\d{2})(?:\.\d+)?)?\s*(am|pm|a\.m\.|p\.m\.)?\s*(z|utc|[+-]\d{2}:?\d{2})?", re.IGNORECASE

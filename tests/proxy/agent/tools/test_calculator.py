@@ -175,10 +175,10 @@ async def test_the_work_for_a_hostile_expression_is_bounded(number: int) -> None
     tool, given = Calculator(), {"expression": HOSTILE[number]}
     times = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.process_time()
         checked = tool.checked(given)
         text = (await tool.call(checked, calling())).text if isinstance(checked, dict) else checked.text
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
         assert text
         assert len(text) < 2_000
     assert min(times) < 0.1

@@ -135,8 +135,8 @@ def test_an_error_says_what_to_write(arguments: dict[str, Any], says: str) -> No
 HOSTILE: tuple[dict[str, Any], ...] = (
     {"do": "add", "amount": "9999999 years"},
     {"do": "add", "amount": "9999999 days"},
-    {"do": "add", "amount": "20000 business days", "holidays": ["2030-01-01"] * 200},
-    {"do": "add", "amount": "20001 business days"},
+    {"do": "add", "amount": "10000 business days", "holidays": ["2030-01-01"] * 200},
+    {"do": "add", "amount": "10001 business days"},
     {"do": "add", "amount": "9999999 business days"},
     {"do": "add", "amount": "1 day " * 2_000_000},
     {"do": "add", "amount": "P" + "9" * 40 + "Y"},
@@ -157,10 +157,10 @@ async def test_the_work_for_hostile_arguments_is_bounded(number: int) -> None:
     zone_of("Tokyo")  # the list of zones is read once
     times = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.process_time()
         checked = DATES.checked(HOSTILE[number])
         result = checked if isinstance(checked, Refused) else await DATES.call(checked, calling())
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
         assert 0 < len(result.text) < 1_000
     assert min(times) < 0.1
 

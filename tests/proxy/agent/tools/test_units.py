@@ -96,10 +96,10 @@ async def test_the_work_for_a_hostile_quantity_is_bounded(number: int) -> None:
     converted("1 m", "km")  # pint is imported on first use
     times = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.process_time()
         checked = tool.checked({"quantity": quantity, "to": to})
         result = checked if isinstance(checked, Refused) else await tool.call(checked, calling())
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
         assert 0 < len(result.text) < 1_000
     assert min(times) < 0.1
 
