@@ -14,7 +14,7 @@ English, "¿por qué?" and "почему?" are as near to thanks as thanks is.
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +115,18 @@ _NO_ACCENT = re.compile(f"[{_INDIC}]")
 _QUESTION_MARK = re.compile("[?？؟\u037e⁇⁈⁉‽❓❔]")
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")  # names a country
 _REPEATED = re.compile(r"(.)\1{2,}")
+_UMLAUT = re.compile("([aou])e")
+_DOUBLED_END = re.compile(r"(?<=\w{3})(\w)\1$")
+_JOINED = {  # prefixes that are written as one with the next word, and the words that they stand for
+    **{prefix: (prefix,) for prefix in ("و", "ل", "ب", *"cdjlmnst", "qu", "all", "dall", "dell", "nell", "un")},
+    "ال": (),
+    "وال": ("و",),
+    "لل": ("ل",),
+    "بال": ("ب",),
+}
+_JOINED_TO = re.compile("[aeiouhء-ي]")  # French and Italian: before vowels
 
 _END = ""  # stands behind the last word
-_AND = "و"  # of Arabic, written as one with the next word
 
 _Phrase = tuple[str, ...]
 _Pattern = Sequence[Sequence[_Phrase]]  # a phrase of parts, each with alternatives
@@ -132,6 +141,7 @@ class _Language:
     beside: _Patterns
     words: _Patterns
     never: _Patterns
+    vocabulary: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +149,8 @@ class SmallTalk:
     """Lists for all languages. Without any, nothing is small talk."""
 
     languages: Sequence[_Language] = ()  # English comes first: it is mixed with all others
+    names: _Patterns = field(default_factory=dict)  # of assistants, beside a phrase of any language
+    shared: frozenset[str] = frozenset()  # words of names and of English
     laughter: Sequence[re.Pattern[str]] = ()
     closing: Sequence[str] = ()
     words: frozenset[str] = frozenset()  # in all phrases
@@ -147,16 +159,18 @@ class SmallTalk:
     def read(cls, file: Path) -> "SmallTalk":
         """Read lists from a file."""
         lists = yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
-        laughter, closing = lists.pop("laughter"), lists.pop("closing")
-        phrases = _Phrases({"$": (_END,)})
+        names, laughter, closing = (lists.pop(kind) for kind in ("names", "laughter", "closing"))
+        languages = [_language(own) for own in lists.values()]
+        phrases = _Phrases()
+        named = _patterns(_plain(names), phrases)
+        shared = languages[0].vocabulary.union(*phrases.values())
         return cls(
-            [
-                _Language(**{kind: _patterns(_plain(own.get(kind, "")), phrases) for kind in _KINDS})
-                for own in lists.values()
-            ],
+            languages,
+            named,
+            shared,
             [re.compile(pattern) for pattern in laughter],
             [" ".join(_words(phrase)) for phrase in closing],
-            frozenset(word for phrase in phrases.values() for word in phrase),
+            shared.union(*(language.vocabulary for language in languages)),
         )
 
     def match(self, turns: Sequence[Turn]) -> bool:
@@ -164,34 +178,50 @@ class SmallTalk:
         text = turns[-1].text
         if not self.languages or len(text) > _MOST_CHARS or _FLAG.search(text):
             return False
-        words = [part for word in _words(_EMOTICON.sub(" ", text)) for part in self._known_form(word)]
-        if any(word not in self.words and not self._laughs(word) for word in words):
-            return False  # most messages end here
+        words: list[str] = []
+        for word in _words(_EMOTICON.sub(" ", text)):
+            known = (word,) if word in self.words else self._known_form(word)
+            if not known:
+                return False  # most messages end here
+            words += known
         answer = turns[-2].text if len(turns) > 1 and turns[-2].role == "assistant" else ""
         in_question, asked = _QUESTION_MARK.search(text) is not None, self._asks(answer)
-        return any(self._is_in(language, words, in_question, asked, bool(answer)) for language in self.languages)
+        foreign = {word for word in words if word not in self.shared and not self._laughs(word)}
+        languages = (language for language in self.languages if foreign <= language.vocabulary)
+        return any(self._is_in(language, words, in_question, asked, bool(answer)) for language in languages)
 
     def _is_in(self, to: _Language, words: Sequence[str], in_question: bool, asked: bool, answered: bool) -> bool:
         """Whether words are small talk in one language. To a question of the assistant, most words are an answer."""
-        english = self.languages[0]
+        english, beside = self.languages[0], [to.beside, self.names]
         courtesies, agreement = [to.courtesies, english.courtesies], [to.agreement, english.agreement]
         if asked and not in_question:
-            return self._is(words, courtesies, [to.beside])
-        greeted = self._is(words, [to.questions], [*courtesies, *agreement, to.beside])
+            return self._is(words, courtesies, beside)
+        greeted = self._is(words, [to.questions], [*courtesies, *agreement, *beside])
         if in_question:
             return greeted
         core = [*courtesies, *agreement] if answered else courtesies  # one word alone may be a search
         if answered and (greeted or not words):
             return True
-        return self._is(words, core, [to.beside, to.words], [to.never, english.never])
+        return self._is(words, core, [*beside, to.words], [to.never, english.never])
 
     def _known_form(self, word: str) -> _Phrase:
-        """The word as phrases have it, if it has letters too many: "thaaanks"."""
-        forms = (word, _REPEATED.sub(r"\1\1", word), _REPEATED.sub(r"\1", word))
+        """The word as phrases have it, if it is written in another way, or (): "thaaanks", "schoen", "l'aide"."""
+        if self._laughs(word):
+            return (word,)
+        forms = (
+            _REPEATED.sub(r"\1\1", word),
+            _REPEATED.sub(r"\1", word),
+            _UMLAUT.sub(r"\1", word),
+            _DOUBLED_END.sub(r"\1", word),
+        )
         known = next((form for form in forms if form in self.words), "")
-        if not known and word[0] == _AND and word[1:] in self.words:
-            return _AND, word[1:]
-        return (known or word,)
+        if known:
+            return (known,)
+        for prefix, parts in _JOINED.items():
+            rest = word.removeprefix(prefix)
+            if rest != word and rest in self.words and _JOINED_TO.match(rest):
+                return (*parts, rest)
+        return ()
 
     def _laughs(self, word: str) -> bool:
         return any(pattern.fullmatch(word) for pattern in self.laughter)
@@ -243,8 +273,8 @@ class _Plain(dict[int, int | None]):
         return self.setdefault(code, code if kept else None)
 
 
-# Arabic letters that people use for each other are one.
-_PLAIN = _Plain({ord("ى"): ord("ي"), ord("ة"): ord("ه"), ord("ـ"): None})
+# Letters that people use for each other are one.
+_PLAIN = _Plain({ord("ı"): ord("i"), ord("ى"): ord("ي"), ord("ة"): ord("ه"), ord("ـ"): None})
 
 
 def _plain(text: str) -> str:
@@ -265,11 +295,23 @@ class _Phrases(dict[str, _Phrase]):
         return self.setdefault(text, tuple(_WORD.findall(text)))
 
 
+def _language(lists: Mapping[str, str]) -> _Language:
+    phrases = _Phrases({"$": (_END,)})
+    patterns = {kind: _patterns(_plain(lists.get(kind, "")), phrases) for kind in _KINDS}
+    return _Language(**patterns, vocabulary=frozenset().union(*phrases.values()))
+
+
 def _patterns(texts: str, phrases: _Phrases) -> _Patterns:
-    """Patterns by first word. "a|an b|" stands for "a b", "an b", "a" and "an"; $ for the end of the message."""
+    """Patterns by first word. The head of `small_talk.yaml` says how they are written."""
     found: dict[str, list[_Pattern]] = {}
     for text in texts.split(","):
-        pattern = [[phrases[one] for one in part.split("|")] for part in text.split()]
+        parts: list[list[str]] = []
+        for part in text.split():
+            if part[0] == "+":
+                parts[-1] = [one + end for one in parts[-1] for end in part[1:].split("|")]
+            else:
+                parts.append(part.split("|"))
+        pattern = [[phrases[one] for one in part] for part in parts]
         for first in {phrase[0] for phrase in pattern[0]} if pattern else ():
             found.setdefault(first, []).append(pattern)
     return found
