@@ -241,7 +241,7 @@ def _is_short(text: str) -> bool:
 
 def _flat(element: _Element) -> dict[str, str] | None:
     """A record's values by name; None if it is more than that."""
-    if any(len(child) for child in element) or (len(element) and (element.text or "").strip()):
+    if any(len(child) for child in element) or (len(element) and _is_mixed(element)):
         return None
     row = {_local(name): _line(value) for name, value in element.attrib.items()}
     for child in element:

@@ -122,6 +122,7 @@ def trees(draw: Callable[..., object], depth: int = 0) -> ElementTree.Element:
 
 @example(ElementTree.fromstring("<section><section /><section>w <para /></section></section>"))
 @example(ElementTree.fromstring("<section><section /><section><para /> w </section></section>"))
+@example(ElementTree.fromstring("<section><section><para /> w </section><section>w w</section></section>"))
 @given(trees())
 def test_no_word_is_lost_or_moved(tree: ElementTree.Element) -> None:
     root = ElementTree.Element("doc")
