@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -205,13 +206,25 @@ def _probe(collection: str, waits: list[float], over: threading.Event) -> None:
 def _upload(collection: str, file: Path) -> str:
     head = f'--x\r\ncontent-disposition: form-data; name="file"; filename="{file.name}"\r\n\r\n'.encode()
     body = head + file.read_bytes() + b"\r\n--x--\r\n"
-    told = _asked("POST", f"{collection}/files", body, "multipart/form-data; boundary=x")
+    told = _posted(f"{collection}/files", body)
     job = f"{collection.partition('/collections')[0]}/jobs/{told.get('id')}"
     while told.get("status") in ("queued", "running"):  # it takes longer than an answer may wait
         time.sleep(1)
         with suppress(HTTPError):  # 503: ask again
             told = _asked("GET", job)
     return str(told["data"][0]["status"])
+
+
+def _posted(url: str, body: bytes) -> dict[str, Any]:
+    """Ask again after a 503: a busy machine answers so."""
+    until = time.monotonic() + 600
+    while True:
+        try:
+            return _asked("POST", url, body, "multipart/form-data; boundary=x")
+        except HTTPError as error:
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > until:
+                raise
+        time.sleep(1)
 
 
 def _asked(method: str, url: str, body: bytes | None = None, kind: str = "application/json") -> dict[str, Any]:
