@@ -127,6 +127,43 @@ def test_settings_of_writes_that_contradict_each_other_are_refused(source: Sourc
     assert source.load("actions: {atlas: {writes: confirm, auto: [a]}}").actions["atlas"].auto == ("a",)
 
 
+@pytest.mark.parametrize(
+    ("written", "server"),
+    [
+        ("https://a.example/mcp", "https://a.example/mcp"),
+        ("\"python -m x 'a b'\"", ("python", "-m", "x", "a b")),
+        ("[uvx, some-server]", ("uvx", "some-server")),
+    ],
+)
+def test_an_mcp_server_is_an_address_or_a_command(source: Source, written: str, server: object) -> None:
+    found = source.load(f"actions: {{box: {{mcp: {written}}}}}")
+    assert found.actions["box"].mcp == server
+    assert load(environ={}, flags=json.loads(json.dumps(found.as_flags()))).actions == found.actions
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("mcp: ''", "actions.box.mcp must be a URL with http:// or https://, or a command; got ''"),
+        ("mcp: []", "actions.box.mcp must be a URL with http:// or https://, or a command; got ()"),
+        ('mcp: "a \'b"', "actions.box.mcp is neither a URL nor a command (No closing quotation)"),
+        ("mcp: 'http://'", "actions.box.mcp must name a host, and a port from 1 to 65535 or none, got 'http://'"),
+        ("mcp: x, spec: a.json", "actions.box has mcp and spec: leave spec out"),
+        ("env: [A]", "actions.box.env is set: it is for a row with actions.box.mcp"),
+        (
+            "mcp: x, auth: bearer, secret_env: A",
+            "actions.box.mcp is a command, which gets no auth: name the variables it needs in actions.box.env",
+        ),
+        (
+            "mcp: 'https://a.example', env: [A]",
+            "actions.box.env is for a server that is a command: over HTTP, use auth and secret_env",
+        ),
+    ],
+)
+def test_a_wrong_mcp_server_is_one_line(source: Source, row: str, message: str) -> None:
+    assert source.refused(f"actions: {{box: {{{row}}}}}") == message
+
+
 @pytest.mark.parametrize("row", ["secret_env: KEY", "user_env: USER", "secret_per_key: true"])
 def test_credentials_without_a_kind_are_refused(source: Source, row: str) -> None:
     message = source.refused(f"actions: {{atlas: {{{row}}}}}")
