@@ -124,10 +124,11 @@ class Passages:
 
     def _rendered(self, retrieved: Retrieved, exchange: Exchange) -> str:
         """The text to inject; "" if no passage is relevant."""
-        exchange.rag_reason = retrieved.noted(retrieved.query.reason)
         passages = retrieved.context.passages
+        reason = retrieved.query.reason if passages else "nothing relevant found"
+        exchange.rag_reason = f"{reason}, {retrieved.note}" if retrieved.note else reason
         if not passages:
-            exchange.rag_status, exchange.rag_reason = "empty", retrieved.noted("nothing relevant found")
+            exchange.rag_status = "empty"
             return ""
         exchange.rag_status = "augmented"
         exchange.sources = tuple(passage.source for passage in passages)

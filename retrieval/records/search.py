@@ -104,10 +104,6 @@ class Retrieved:
     trace: Trace | None = None  # only on request
     note: str = ""  # about the question, for headers and receipts
 
-    def noted(self, reason: str) -> str:
-        """A reason, with the note."""
-        return f"{reason}, {self.note}" if self.note else reason
-
 
 @dataclass(frozen=True, slots=True)
 class Calibration:

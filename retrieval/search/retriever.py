@@ -308,7 +308,16 @@ class Retriever:
         noise = await self._noise(scope)
         fused, scale, exact = await self._fused(query, scope, clock)
         scale = replace(scale, noise=noise, curves=self.curves)
-        return _Found(query, exact, keep_relevant(fused, scale, min_relevance=self._options.min_relevance))
+        relevant = keep_relevant(fused, scale, min_relevance=self._options.min_relevance)
+        if not relevant.candidates and self._knows_more_than_the_words(query, scope):
+            return await self._for_hit_options(HitOptions("dense"))._candidates(query, scope, clock)
+        return _Found(query, exact, relevant)
+
+    def _knows_more_than_the_words(self, query: Query, scope: "_Scope") -> bool:
+        """Whether vectors alone may find an answer: to a question in another language, of which BM25 knows no word."""
+        if self._options.arms != "both" or self._embedder.name == DEFAULT_MODEL or scope.reserved:
+            return False
+        return in_other_language(query.vectors[0][0], {one.language for one in scope.searched})
 
     async def evidence(self, question: str, collection: str, *, without: str = "") -> float:
         """The best candidate's evidence, noise subtracted, in a whole collection. without: a point left out."""

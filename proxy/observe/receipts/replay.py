@@ -34,9 +34,10 @@ def today(found: Retrieved, names: Sequence[str], template: Template, versions: 
     """Today's text and passages. names: the searched collections."""
     passages = in_order(found.context.passages, versions.order)
     text = template.render(passages, names) if passages else ""
+    reason = found.query.reason if passages else "nothing relevant found"
     return {
         "status": "augmented" if passages else "empty",
-        "reason": found.noted(found.query.reason if passages else "nothing relevant found"),
+        "reason": f"{reason}, {found.note}" if found.note else reason,
         "query": found.query.text,
         "collections": [
             {"name": one.name, "generation": one.generation, "embedder": one.embedder, "language": one.language}

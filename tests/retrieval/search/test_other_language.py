@@ -1,14 +1,17 @@
 """A chat's question in another language than the documents, with an embedder that knows English: said, logged once."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from retrieval.embedding.embed import Matrix
 from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.knowledge import HitOptions, SearchRequest
 from retrieval.lexical.terms import NONE, in_other_language
-from retrieval.records.search import Turn
+from retrieval.records.search import Retrieved, Turn
+from retrieval.search.ranking import Curve
 from retrieval.search.retriever import Retriever
 from tests.retrieval.search.library import Library
 from tests.support.minilm import hashing
@@ -74,3 +77,33 @@ async def test_nothing_is_said_of_a_question_that_surely_finds_its_passage(retri
 )
 def test_a_language_counts_only_if_it_is_recognised(text: str, languages: set[str], other: bool) -> None:
     assert in_other_language(text, languages) == other
+
+
+async def test_vectors_alone_find_what_has_no_word_in_common(tmp_path: Path) -> None:
+    """With an embedder that may know the question's language, BM25's silence is no evidence."""
+    library = Library(tmp_path, Translating())
+    await library.put([f"Pump {n} feeds the boiler." for n in range(20)])
+    retriever = library.retriever(min_relevance=0.5)
+    retriever.use_curves({**retriever.curves, "both": Curve(1.0, -99.0, 99.0)})
+    assert (await asked(retriever, GERMAN)).hits
+    assert not (await asked(retriever, ENGLISH)).hits
+    assert not (await asked(library.retriever(min_relevance=0.5, arms="bm25"), GERMAN)).hits
+
+
+async def asked(retriever: Retriever, question: str) -> Retrieved:
+    return await retriever.retrieve(SearchRequest([Turn("user", question)], ["docs"]))
+
+
+class Translating:
+    """The embedder `hash`, for which the German question is the English one."""
+
+    def __init__(self) -> None:
+        inner = self._inner = hashing()
+        self.name, self.dimension, self.max_tokens = "translating", inner.dimension, inner.max_tokens
+        self.document_prompt, self.tokenizer_file = inner.document_prompt, inner.tokenizer_file
+
+    def embed_query(self, texts: Sequence[str]) -> Matrix:
+        return self._inner.embed_query(["pump feeds the boiler" if text == GERMAN else text for text in texts])
+
+    def embed_documents(self, texts: Sequence[str]) -> Matrix:
+        return self._inner.embed_documents(texts)
