@@ -3,12 +3,13 @@
     python -m tests.smoke PYTHON [MODEL.gguf]      PYTHON: an interpreter with the packages of requirements/smoke.txt
 
 Each check prints a line with the time. The program prints, and does not check, what only a good model does: repeat a
-fact, call an action, propose a call that changes something. Exits 1 when a check fails.
+fact, call an action or a table, propose a call that changes something. Exits 1 when a check fails.
 """
 
 import contextlib
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -43,11 +44,24 @@ SETTINGS = """
 models:
   {model}: {{api_base: "{url}/v1"}}
   {model}-text: {{api_base: "{url}/v1", tools: text}}
+tables:
+  sales: {{url: "sqlite:///sales.sqlite"}}
 actions:
   atlas: {{auth: digest, user_env: ATLAS_USER, secret_env: ATLAS_PASSWORD, networks: ["127.0.0.0/8"]}}
   shop: {{writes: confirm, networks: ["127.0.0.0/8"]}}
 """
 WRITE_QUESTION = "Cancel the order with the id 17."
+TABLE_QUESTION = "How many units of Fruity Fedora were sold since 2026-11-20?"
+UNITS = "12"
+SALES = """
+CREATE TABLE products (id INTEGER PRIMARY KEY, name TEXT, price REAL);
+CREATE TABLE sales (
+    order_id INTEGER PRIMARY KEY, sold_on TEXT, product_id INTEGER REFERENCES products (id), units INTEGER
+);
+INSERT INTO products VALUES (1, 'Fruity Fedora', 19.5), (2, 'Plain Panama', 30);
+INSERT INTO sales VALUES
+    (1, '2026-11-01', 1, 90), (2, '2026-11-22', 1, 5), (3, '2026-11-25', 1, 7), (4, '2026-11-25', 2, 3);
+"""
 ENVIRONMENT = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD, "RAGWAY_EMBEDDER__MODEL": "all-MiniLM-L6-v2"}
 LIMITS: Any = {"temperature": 0, "max_tokens": 64}
 
@@ -211,6 +225,24 @@ def check_write(checks: Checks, url: str, shop: ShopApi, model: str, way: str) -
         assert len(shop.writes) == 1, shop.writes
 
 
+def check_tables(checks: Checks, url: str, model: str, way: str) -> None:
+    """A chat in which the model may query a table."""
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=TIMEOUT_S)
+    with checks.check(f"a chat with tables is answered, asked by {way}"):
+        got = client.chat.completions.with_raw_response.create(
+            model=f"rage/sales/raw/{model}",
+            messages=[{"role": "user", "content": TABLE_QUESTION}],
+            **{**LIMITS, "max_tokens": 256},
+        )
+        choice = got.parse().choices[0]
+        assert choice.finish_reason in {"stop", "length"}, choice
+        assert not choice.message.tool_calls, choice
+        text = choice.message.content or ""
+        note(f"answer: {text[:500]}")
+        note(f"the model called: {got.headers.get('x-rag-actions', 'nothing')}")
+        note(f"the answer {'has' if UNITS in text else 'does not have'} the number {UNITS} of the table")
+
+
 def check_bench(ragway: Ragway, url: str) -> None:
     """Two questions raw and with passages. A small model may write on until the longest answer, which is no fault."""
     questions, run = ragway.folder / "questions.jsonl", ragway.folder / "run"
@@ -236,6 +268,8 @@ def main(python: str, file: list[str]) -> int:
         (folder / "shop.json").write_text(json.dumps(shop_document(shop.url)), "utf-8")
         (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS), "utf-8")
         model_url = stack.enter_context(serving_model(python, file, folder / "model.log"))
+        with contextlib.closing(sqlite3.connect(folder / "sales.sqlite")) as sql, sql:
+            sql.executescript(SALES)
         settings = SETTINGS.format(model=MODEL, url=model_url)
         (folder / "ragway.yaml").write_text(settings, "utf-8")
         ragway = Ragway(folder)
@@ -245,11 +279,15 @@ def main(python: str, file: list[str]) -> int:
             ragway.run("actions", "add", "atlas", str(folder / "openapi.json"))
             assert ORG in ragway.run("actions", "run", "atlas", "listOrganizations")
             ragway.run("actions", "add", "shop", str(folder / "shop.json"))
+        with checks.check("a database is read, and queried by hand"):
+            ragway.run("tables", "add", "sales")
+            assert "105" in ragway.run("tables", "query", "sales", "SELECT SUM(units) FROM sales")
         url = stack.enter_context(serving(folder / "data", folder, settings, **ENVIRONMENT)).url
         check_chats(checks, url)
         for model, way in ((MODEL, "what works"), (f"{MODEL}-text", "text")):
             check_action(checks, url, model, way)
             check_write(checks, url, shop, model, way)
+            check_tables(checks, url, model, way)
         with checks.check("`ragway bench` asks two questions raw and with passages"):
             check_bench(ragway, url)
     print(f"{checks.passed} checks passed, {checks.failed} failed, in {time.monotonic() - begin:.0f} s")
