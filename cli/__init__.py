@@ -18,8 +18,7 @@ wrong usage.
     eval      judged questions -> how good each search method is
     bench/    ask models questions raw and with passages, and compare answers
     replay    a chat with a receipt -> its passages today, and how they differ
-    keys      create, list, limit, revoke and rotate keys
-    key_credentials  a key's secrets and fixed arguments for action sets
+    keys/     create, list, limit, revoke and rotate keys; a key's secrets for action sets
     usage     sums of requests, tokens and dollars
     actions/  OpenAPI documents -> operations that are found and called; the log of those that change something
     tools     what a chat would have, and why
@@ -55,10 +54,10 @@ COMMANDS = {
     "eval": ("eval", "Measure retrieval on judged questions."),
     "bench": ("bench.bench", "Ask models raw and with passages, and compare answers, times and costs."),
     "replay": ("replay", "Search again for a chat with a receipt, and print the differences."),
-    "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
+    "keys": ("keys.keys", "Create, list, limit, revoke and rotate the keys that clients use."),
     "usage": ("usage", "Sum up requests, tokens, dollars and times, by team, key, model or day."),
     "actions": ("actions.actions", "Keep the operations of HTTP APIs, find and call them."),
-    "tools": ("tools", "Show what a chat would have, and why: documents, operations and tools."),
+    "tools": ("tools", "Show what models may call in a chat, and why."),
     "tables": ("tables.tables", "Keep the tables of databases and files, find and ask them."),
     "mcp": ("mcp", "Offer search and fetch to a program over the Model Context Protocol."),
     "config": ("config", "Print every setting, its value and its origin."),

@@ -84,12 +84,14 @@ def test_the_documented_default_is_the_default(key: str) -> None:
     assert yaml.safe_load(documented_settings()[key]) == defaults()[key]
 
 
+def command_pages() -> str:
+    return page("reference/command-line.md") + page("reference/judging-commands.md")
+
+
 def section_of(command: str) -> str:
-    """What docs/reference/command-line.md says under the command's own heading."""
-    found = re.search(
-        rf"^## ragway {command}\b.*?(?=^## |\Z)", page("reference/command-line.md"), re.MULTILINE | re.DOTALL
-    )
-    assert found, f"docs/reference/command-line.md has no section '## ragway {command}'"
+    """What the pages of commands say under the command's own heading."""
+    found = re.search(rf"^## ragway {command}\b.*?(?=^## |^# |\Z)", command_pages(), re.MULTILINE | re.DOTALL)
+    assert found, f"neither page of commands has a section '## ragway {command}'"
     return found[0]
 
 
@@ -118,7 +120,7 @@ def test_every_command_has_a_section_with_its_options_and_no_other(name: str) ->
 
 
 def test_the_command_line_page_has_no_command_that_does_not_exist() -> None:
-    assert set(re.findall(r"^## ragway (\w+)", page("reference/command-line.md"), re.MULTILINE)) == set(COMMANDS)
+    assert set(re.findall(r"^## ragway (\w+)", command_pages(), re.MULTILINE)) == set(COMMANDS)
 
 
 def test_the_options_every_command_takes_are_documented() -> None:

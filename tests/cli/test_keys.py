@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 import pytest
 from click.testing import CliRunner
 
-from cli.keys import command as keys_command
+from cli.keys.keys import command as keys_command
 from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts

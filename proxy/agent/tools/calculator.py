@@ -28,9 +28,9 @@ from proxy.agent.tools.wording import WordList, question_of
 
 _MOST_CHARS = 1_000
 _MOST_LEVELS = 60
-_MOST_BITS = 10_000  # of a number: some 3,000 digits
-_MOST_FACTORIAL = 1_000
-_MOST_DIGITS = 3_000
+_MOST_BITS = 1_900  # of a number: 572 digits. The translated lane lets Python write whole numbers of 640 digits
+_MOST_FACTORIAL = 270
+_MOST_DIGITS = 570
 _MOST_SHOWN = 200  # digits of a whole number
 _MOST_DECIMALS = 40  # significant digits of an exact decimal fraction
 _MOST_FRACTION = 60  # characters of numerator and denominator
@@ -110,9 +110,9 @@ def shown(value: Value) -> str:
     rounded = _SHOWN.divide(Decimal(top), Decimal(bottom))
     if bottom == 1:
         return str(top) if abs(top) < 10**_MOST_SHOWN else f"about {_plain(rounded)}"
-    if (places := _places(bottom)) is not None:
+    if (places := _places(bottom)) is not None and places <= _MOST_DECIMALS:
         digits = str(abs(top) * 10**places // bottom)
-        if len(digits) <= _MOST_DECIMALS and places <= _MOST_DECIMALS:
+        if len(digits) <= _MOST_DECIMALS:
             digits = digits.zfill(places + 1)
             return f"{'-' * (top < 0)}{digits[:-places]}.{digits[-places:]}"
     fraction = f" (exactly {top}/{bottom})" if len(f"{top}{bottom}") <= _MOST_FRACTION else ""
@@ -209,7 +209,7 @@ def _number(text: str, at: int, *, in_call: bool) -> "re.Match[str] | None":
     if not in_call and text[number.end() : number.end() + 1] == "," and text[number.end() + 1 :].strip():
         raise BadExpression("a comma within a number. Write 3.5, not 3,5, and 1,234.5 or 1234.5.")
     exponent = (number["exponent"] or "").lstrip("+-0")
-    if len(exponent) > len(str(_MOST_DIGITS)) or int(exponent or 0) > _MOST_DIGITS:
+    if len(number[0]) > _MOST_DIGITS or len(exponent) > len(str(_MOST_DIGITS)) or int(exponent or 0) > _MOST_DIGITS:
         raise _too_large()
     return number
 

@@ -97,7 +97,7 @@ async def test_a_chat_has_the_tools_that_suit_its_question(
     actions = actions_of(tmp_path, library, {}, tools=[Double(), Picky()], always=always)
     form = actions.tool_protocols.form(TARGET, REQUEST.fields)
     turns = [Turn("user", "a picky one"), Turn("assistant", "Hm."), Turn("user", question)]
-    toolbox = await actions.offer(REQUEST, turns, [], Exchange(rights=EVERYTHING), form)
+    toolbox = await actions.offer(REQUEST, turns, ToolSources(), Exchange(rights=EVERYTHING), form)
     assert toolbox is not None
     assert list(toolbox.tools) == offered
     await actions.close()
@@ -106,7 +106,7 @@ async def test_a_chat_has_the_tools_that_suit_its_question(
 async def test_a_chat_without_a_tool_that_suits_has_no_offer(tmp_path: Path) -> None:
     actions = actions_of(tmp_path, ActionLibrary(ActionStore(tmp_path), Unasked()), {}, tools=[Picky()])
     exchange, form = Exchange(rights=EVERYTHING), actions.tool_protocols.form(TARGET, REQUEST.fields)
-    assert await actions.offer(REQUEST, [Turn("user", "another")], [], exchange, form) is None
+    assert await actions.offer(REQUEST, [Turn("user", "another")], ToolSources(), exchange, form) is None
     assert exchange.action_trace is not None
     assert exchange.action_trace.offer == "nothing found"
     await actions.close()

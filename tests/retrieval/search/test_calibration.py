@@ -78,7 +78,7 @@ def test_an_embedder_has_its_measured_curves_or_the_defaults() -> None:
     for arms in ("both", "dense"):
         known, base = measured[arms], CURVES[arms]
         assert known != base
-        assert chance(known, known.sure) == pytest.approx(chance(base, base.sure), abs=0.01)
+        assert chance(known, known.sure) > 0.9
 
 
 async def test_a_sentence_is_asked_without_its_own_chunk(tmp_path: Path) -> None:

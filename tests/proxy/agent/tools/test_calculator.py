@@ -2,7 +2,9 @@
 
 import math
 import re
+import sys
 import time
+from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -124,7 +126,7 @@ def test_functions_have_28_digits(number: Decimal) -> None:
         ("cos(60°)", "about 0.5"),
         ("factorial(20)", "2432902008176640000"),
         ("2 ** 300", str(2**300)),
-        ("factorial(300) + 0", "about 3.060575122164406360353704613E+614"),
+        ("factorial(250) + 0", "about 3.232856260909107732320814552E+492"),
     ],
 )
 def test_what_people_write_is_understood(expression: str, text: str) -> None:
@@ -170,6 +172,16 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.fixture
+def fewest_digits() -> Iterator[None]:
+    """Python writes and reads as few digits of whole numbers as where the translated lane runs."""
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    yield
+    sys.set_int_max_str_digits(before)
+
+
+@pytest.mark.usefixtures("fewest_digits")
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
 async def test_the_work_for_a_hostile_expression_is_bounded(number: int) -> None:
     tool, given = Calculator(), {"expression": HOSTILE[number]}

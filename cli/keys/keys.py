@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from cli import key_credentials
 from cli.common import echo, echo_json, errors_as, minute_text, opened_accounts, with_settings
+from cli.keys import credentials
 from cli.options import Commands
 from config.sections import Settings
 from proxy.access.grants import BadGrant, acts_of, duration_s, grant_of, key_json
@@ -49,7 +49,7 @@ def command() -> None:
     """
 
 
-command.add_command(key_credentials.command)
+command.add_command(credentials.command)
 
 
 @command.command()
