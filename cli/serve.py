@@ -133,11 +133,11 @@ async def _beside(settings: Settings, index_ready: asyncio.Event) -> None:
 
 
 async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
-    """Read changed `actions.NAME.spec` documents, and follow MCP servers' tools, in a process of their own.
+    """Read changed documents and tables of the settings, and follow MCP servers' tools, in a process of their own.
 
     It begins once the index works.
     """
-    if not any(row.spec or row.mcp for row in settings.actions.values()):
+    if not settings.tables and not any(row.spec or row.mcp for row in settings.actions.values()):
         return
     await index_ready.wait()
     try:
@@ -145,14 +145,14 @@ async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
             *child_command("cli.actions.specs"), stdin=asyncio.subprocess.PIPE, stdout=2
         )
     except OSError as error:
-        log.error("the documents of actions.NAME.spec are not read: %s", error.strerror or error)
+        log.error("neither actions.NAME.spec nor tables.NAME are read: %s", error.strerror or error)
         return
     try:
         assert process.stdin is not None
         process.stdin.write(orjson.dumps(settings.as_flags()) + b"\n")  # stays open: it ends with the gateway
         await process.wait()
         if process.returncode is not None and process.returncode < 0:  # other ends are logged
-            log.error("signal %d ended the reading of the documents of actions.NAME.spec", -process.returncode)
+            log.error("signal %d ended the reading of actions.NAME.spec and tables.NAME", -process.returncode)
     finally:
         await kill(process)  # if the gateway ends: its next start reads the documents
 

@@ -1,5 +1,7 @@
 """Reads documents and lists of tools into action sets: for `ragway actions update`, and when `ragway serve` starts.
 
+The tables of databases, too, are read when `ragway serve` starts.
+
 `main` runs in a process beside the gateway, because a large document takes one core for seconds.
 """
 
@@ -92,9 +94,34 @@ async def _read_specs(settings: Settings) -> int:
     except (RetrievalError, click.ClickException) as error:
         log.error("the documents of %s are not read: %s", ", ".join(names), logs.printable(str(error)))
         return 1
+    if settings.tables:
+        await _read_databases(settings)
     writing = asyncio.Lock()
     await asyncio.gather(*(_follow(settings, name, writing) for name in servers))
     return 0
+
+
+async def _read_databases(settings: Settings) -> None:
+    """Read the tables of each database of the settings; a fault costs only its own database."""
+    from cli.assembly.tables import read_tables, table_library, table_source
+    from proxy.tables.reading import UnreadableDatabase
+
+    for name, row in settings.tables.items():
+        try:
+            async with table_library(settings, make=True) as library:
+                stored = (await asyncio.to_thread(library.store.databases)).get(name)
+                source = table_source(row, None if stored is None else stored.source, os.environ, name)
+                if source is None:
+                    log.warning("tables.%s says not where the database is: set url, url_env or files", name)
+                    continue
+                report = await read_tables(library, settings, name, source)
+        except (UnreadableDatabase, SettingsError, RetrievalError, click.ClickException) as error:
+            log.error("tables.%s: %s; its tables stay as before", name, logs.printable(str(error)))
+            continue
+        level = logging.INFO if report.added or report.changed or report.removed else logging.DEBUG
+        log.log(
+            level, "tables.%s: %d added, %d changed, %d removed", name, report.added, report.changed, report.removed
+        )
 
 
 async def _follow(settings: Settings, name: str, writing: asyncio.Lock) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,15 +90,16 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with atlas_api() as api, recording() as recorder:
         settings = SETTINGS.format(model=recorder.url, folder=folder)
         (folder / "ragway.yaml").write_text(settings)
-        for name in ("shop", "other"):
-            added = ragway("tables", "add", name, "--data", "data", folder=folder)
-            assert added.returncode == 0, added.stderr
+        added = ragway("tables", "add", "shop", "--data", "data", folder=folder)
+        assert added.returncode == 0, added.stderr
         with serving(folder / "data", folder, settings) as served:
             team = Shop(served, api, recorder)
             team.blue = team.key("--query", "shop.*", "--query", "other.planets", team="blue")
             team.red = team.key("--query", "shop.products", team="red")
             team.outside = team.key("--read", "docs", team="blue")
             until_known(team)
+            while "tables.other: 1 added" not in served.log.read_text():  # by the start itself
+                time.sleep(0.05)
             yield team
 
 
