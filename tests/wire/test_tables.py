@@ -3,18 +3,24 @@
 import contextlib
 import json
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
+from config.settings import KEY
 from tests.support.action_clients import BY_CHAT, STREAMED, CompletionsChat, SdkChat
 from tests.support.action_team import Team
 from tests.support.atlas_api import atlas_api
-from tests.support.gateway import ragway, serving
+from tests.support.gateway import environment, ragway, serving
 from tests.support.recording_upstream import recording
 from tests.support.scripted_model import Json, calls, says
 
@@ -211,3 +217,31 @@ def test_tables_are_listed_found_and_queried_over_http(team: Shop) -> None:
     assert (result["columns"], result["rows"], result["cut"]) == (["units"], [[12]], False)
     assert team.post("/v1/tables/databases/shop/query", {"sql": "SELECT nothing FROM sales"}).status_code in (400, 422)
     assert team.post("/v1/tables/databases/shop", key=team.red).json()["tables"][0]["name"] == "products"
+
+
+async def test_mcp_programs_find_and_query_tables(team: Shop) -> None:
+    http = httpx2.AsyncClient(headers={"authorization": f"Bearer {team.blue}"}, timeout=60)
+    async with http, Client(streamable_http_client(team.served.url + "/mcp", http_client=http)) as opened:
+        await asks_in_mcp(opened)
+        refused = await opened.call_tool("query_tables", {"sql": "SELECT margin FROM products", "database": "shop"})
+        assert refused.is_error
+        assert not any(word in str(refused.content) for word in CANARIES)
+
+
+async def test_mcp_programs_on_this_machine_find_and_query_tables(team: Shop) -> None:
+    environ = environment({KEY: team.blue})
+    command = ["-m", "cli", "mcp", "--config", "ragway.yaml", "--data", "data"]
+    server = StdioServerParameters(command=sys.executable, args=command, env=environ, cwd=team.served.data.parent)
+    async with Client(stdio_client(server)) as opened:
+        await asks_in_mcp(opened)
+
+
+async def asks_in_mcp(opened: Client) -> None:
+    assert {tool.name for tool in (await opened.list_tools()).tools} == {
+        "search", "fetch", "find_tables", "query_tables",
+    }  # fmt: skip
+    found = (await opened.call_tool("find_tables", {"query": QUESTION})).structured_content
+    assert found is not None
+    assert (found["databases"], "sold_on" in found["tables"]) == (["shop", "other"], True)
+    rows = (await opened.call_tool("query_tables", {"sql": SQL, "database": "shop"})).structured_content
+    assert rows == {"columns": ["units"], "rows": [[12]], "cut": False}
