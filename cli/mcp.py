@@ -89,8 +89,7 @@ class _Caller:
             key = self.keyring.key_of(os.environ.get(KEY, ""))
             if key is None:
                 raise ApiError(401, f"No valid key: set {KEY} to one of this gateway's.", code="invalid_api_key")
-            exchange.key, exchange.key_name = key.id, key.name
-            exchange.rights, exchange.limits = key.rights, key.limits
+            key.admit(exchange)
         self._now.set(exchange)
         return exchange
 

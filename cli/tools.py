@@ -16,6 +16,7 @@ from config.settings import SettingsError
 from retrieval.errors import RetrievalError
 
 if TYPE_CHECKING:
+    from proxy.access.keys import Key
     from proxy.asgi import Message, Scope
     from proxy.caller import Rights
     from proxy.exchange import Exchange, FoundOutcome
@@ -72,14 +73,15 @@ async def list_tools(
     must_exist(settings)
     from proxy.caller import EVERYTHING
 
-    id, rights = "", EVERYTHING
+    admitted = None
     if key is not None:
         with opened_accounts(settings) as accounts:
-            id, rights = key, accounts.key(key).rights
+            admitted = accounts.key(key)
+    rights = EVERYTHING if admitted is None else admitted.rights
     if question is None:
         rows = _rows(_Seen(settings, rights, None))
     else:
-        async with _prepared(settings, as_text(question), model or _any_model(settings), id, rights) as exchange:
+        async with _prepared(settings, as_text(question), model or _any_model(settings), admitted) as exchange:
             rows = _rows(_Seen(settings, rights, exchange))
     if as_json:
         echo_json([asdict(one) for one in rows])
@@ -96,17 +98,18 @@ def _any_model(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def _prepared(
-    settings: Settings, question: str, model: str, key: str, rights: "Rights"
-) -> "AsyncIterator[Exchange]":
+async def _prepared(settings: Settings, question: str, model: str, key: "Key | None") -> "AsyncIterator[Exchange]":
     """The exchange of a chat whose model is about to be called. Raises SettingsError, RetrievalError."""
     from cli.assembly.gateway import gateway
+    from proxy.caller import EVERYTHING
     from proxy.dialects.chat import CHAT
     from proxy.dialects.errors import ApiError
     from proxy.exchange import EXCHANGE, Exchange
 
     body = orjson.dumps({"model": model, "messages": [{"role": "user", "content": question}]})
-    exchange = Exchange(method="POST", path=CHAT.path, key=key, rights=rights)
+    exchange = Exchange(method="POST", path=CHAT.path, rights=EVERYTHING)
+    if key is not None:
+        key.admit(exchange)
     scope: Scope = {"type": "http", "method": "POST", "path": CHAT.path, "headers": [], "query_string": b""}
     scope[EXCHANGE] = exchange
 

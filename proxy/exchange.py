@@ -198,6 +198,7 @@ class Exchange:
     path: str = ""
     dialect: Dialect = CHAT  # set by `Observe`
     key: str = ""  # its id; "" while the gateway has no keys
+    team: str = ""  # of the key
     key_name: str = ""  # for people; "" while the gateway has no keys
     owner: str = ""  # of uploads: the key's team, else its id; "" while the gateway has no keys
     rights: Rights = NOTHING  # set by `Guard`

@@ -21,7 +21,7 @@ from proxy.access.keys import Keyring, secret_of
 from proxy.asgi import Receive, Scope, Send
 from proxy.caller import EVERYTHING, PREFIX
 from proxy.dialects.errors import ApiError
-from proxy.exchange import EXCHANGE, Exchange, ModelCall, ModelRoute
+from proxy.exchange import EXCHANGE, ModelCall, ModelRoute
 
 _OWN_KEY = PREFIX.encode()
 _UNGUARDED = ("/healthz", "/readyz")
@@ -58,10 +58,7 @@ class Guard:
             former = self._keyring.former(secret)
             log_text = f"invalid_api_key: {former}" if former else ""
             raise ApiError(401, message, code="invalid_api_key", headers=again, log_text=log_text)
-        exchange: Exchange = scope[EXCHANGE]
-        exchange.owner = f"team:{key.team}" if key.team else key.id
-        exchange.key, exchange.rights, exchange.limits = key.id, key.rights, key.limits
-        exchange.key_name = key.name
+        key.admit(scope[EXCHANGE])
         scope["headers"] = [
             (name, value) for name, value in scope["headers"] if name != b"authorization" and _OWN_KEY not in value
         ]

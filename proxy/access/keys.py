@@ -16,6 +16,7 @@ from typing import Protocol
 
 from proxy.caller import PREFIX, UNLIMITED, Limits, Rights, carries_key
 from proxy.dialects.errors import ApiError, Headers
+from proxy.exchange import Exchange
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
@@ -35,6 +36,12 @@ class Key:
     expires_s: float | None = None
     revoked_s: float | None = None
     limits: Limits = UNLIMITED
+
+    def admit(self, exchange: Exchange) -> None:
+        """Make an exchange one of this key."""
+        exchange.owner = f"team:{self.team}" if self.team else self.id
+        exchange.key, exchange.key_name, exchange.team = self.id, self.name, self.team
+        exchange.rights, exchange.limits = self.rights, self.limits
 
 
 @dataclass(frozen=True, slots=True)

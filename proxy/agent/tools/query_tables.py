@@ -69,8 +69,7 @@ class TableOffers:
 
 def caller_of(exchange: Exchange) -> Caller:
     """The caller of a request, for queries."""
-    team = exchange.owner.removeprefix("team:") if exchange.owner.startswith("team:") else ""
-    values = {"key.id": exchange.key, "key.team": team, "key.name": exchange.key_name}
+    values = {"key.id": exchange.key, "key.team": exchange.team, "key.name": exchange.key_name}
     return Caller(exchange.rights.query, values)
 
 
