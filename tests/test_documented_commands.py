@@ -37,6 +37,7 @@ LANGUAGES = {
     "json": "here",
     "yaml": "tests/test_docs.py",
     "nginx": "tests/wire/test_front_proxy.py",
+    "toml": "tests/cli/test_tools.py",
     "markdown": "a document, no command",
     "text": "output or a picture, no command",
 }
