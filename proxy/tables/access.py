@@ -45,6 +45,7 @@ class Permitted:
     database: DatabaseSchema  # the tables and columns that it may read
     grants: Mapping[str, Grant]  # by table
     source: DatabaseSource
+    key: str  # of the caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class TableQueries:
             source = row.source(stored[name].source)
             database, grants = seen_by(row.visible(stored[name].database), row.rows, caller)
             if grants and source is not None:
-                found[name] = Permitted(database, grants, source)
+                found[name] = Permitted(database, grants, source, caller.values.get("key.id", ""))
         return found
 
     async def database(self, name: str, caller: Caller) -> Permitted:
@@ -98,7 +99,8 @@ class TableQueries:
         from proxy.tables.guard import guarded  # sqlglot: 0.2 s
 
         statement = await asyncio.to_thread(guarded, sql, permitted.database, permitted.grants)
-        return await self.executor.query(permitted.source, statement, self.limits, grants=permitted.grants)
+        source, grants = permitted.source, permitted.grants
+        return await self.executor.query(source, statement, self.limits, grants=grants, owner=permitted.key)
 
 
 def seen_by(

@@ -6,6 +6,7 @@ caller leaves or a limit is passed. A server that watches its connections then e
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -36,26 +37,40 @@ class _Key(NamedTuple):
     files: tuple[object, ...]  # as they are now: other files are another database
 
 
+@dataclass(slots=True)
+class _Pool:
+    """The processes of one database."""
+
+    processes: Sandbox[Ask, _Answer]
+    running: int = 0  # queries, also those that wait
+
+
 class Executor:
     """Runs queries on any source. processes: of one database at a time. kept: databases that stay open."""
 
     def __init__(self, *, processes: int = 4, kept: int = 8) -> None:
         self._processes = processes
         self._kept = kept
-        self._pools: dict[_Key, Sandbox[Ask, _Answer]] = {}  # the last used one last
-        self._running: dict[_Key, int] = {}
+        self._pools: dict[_Key, _Pool] = {}  # the last used one last
 
     async def query(
-        self, source: DatabaseSource, sql: str, limits: QueryLimits, *, grants: Mapping[str, Grant] | None = None
+        self,
+        source: DatabaseSource,
+        sql: str,
+        limits: QueryLimits,
+        *,
+        grants: Mapping[str, Grant] | None = None,
+        owner: str = "",
     ) -> QueryResult:
         """The rows of a query that `guarded` has written. Raises QueryFailed.
 
-        grants: let SQLite itself refuse everything else; None: what the source hides.
+        grants: let SQLite itself refuse everything else; None: what the source hides. owner: whoever shares the
+        processes with others, such as a key.
         """
         allowed = None
         if grants is not None and source.kind == "sqlite":
             allowed = readable("sqlite", grants)
-        found = await self._ask(source, Ask(sql, limits, allowed))
+        found = await self._ask(source, Ask(sql, limits, allowed), owner)
         assert isinstance(found, QueryResult)
         return found
 
@@ -68,17 +83,20 @@ class Executor:
     async def close(self) -> None:
         pools, self._pools = self._pools, {}
         for pool in pools.values():
-            await pool.close()
+            await pool.processes.close()
 
-    async def _ask(self, source: DatabaseSource, ask: Ask) -> QueryResult | Warnings:
+    async def _ask(self, source: DatabaseSource, ask: Ask, owner: str = "") -> QueryResult | Warnings:
         key = _Key(
             source, ask.limits.memory_mb, ask.limits.result_bytes // 2**19 + 8, await asyncio.to_thread(_stamps, source)
         )
-        pool = self._pools.pop(key, None) or Sandbox(_job(key), processes=self._processes, idle=2)
+        pool = self._pools.pop(key, None) or _Pool(Sandbox(_job(key), processes=self._processes, idle=2))
         self._pools[key] = pool
-        self._running[key] = self._running.get(key, 0) + 1
+        pool.running += 1
         try:
-            found = await pool.run(ask, most_s=ask.limits.max_seconds + _AFTER_S, too_slow=_SLOW)
+            most_s = ask.limits.max_seconds + _AFTER_S
+            found = await pool.processes.run(ask, owner=owner, most_s=most_s, too_slow=_SLOW)
+            if isinstance(found, NoResult) and found.broken and self._pools.get(key) is pool:
+                del self._pools[key]  # the next query opens the database again
         except _Refused as refused:
             if _SLOW in str(refused):
                 raise QueryFailed(
@@ -86,20 +104,18 @@ class Executor:
                 ) from None
             raise QueryFailed(_DIED, "memory") from None
         finally:
-            self._running[key] -= 1
-            if not self._running[key]:
-                del self._running[key]
+            pool.running -= 1
+            if not pool.running and self._pools.get(key) is not pool:
+                await pool.processes.close()
         if isinstance(found, NoResult):
-            if found.broken and self._pools.get(key) is pool:
-                del self._pools[key]
-                await pool.close()
             raise QueryFailed(found.text, found.kind)
         await self._close_old()
         return found
 
     async def _close_old(self) -> None:
-        for key in [key for key in self._pools if key not in self._running][: max(len(self._pools) - self._kept, 0)]:
-            await self._pools.pop(key).close()
+        unused = [key for key, pool in self._pools.items() if not pool.running]
+        for key in unused[: max(len(self._pools) - self._kept, 0)]:
+            await self._pools.pop(key).processes.close()
 
 
 def _job(key: _Key) -> SandboxJob[Ask, _Answer]:

@@ -172,6 +172,26 @@ async def test_a_database_that_is_not_there_fails_until_it_is(executor: Executor
     assert "s3cret" not in said
 
 
+async def test_a_database_that_is_gone_costs_each_of_many_queries_an_error(executor: Executor, tmp_path: Path) -> None:
+    source = DatabaseSource("sqlite", f"sqlite:///{tmp_path}/none.sqlite")
+    found = await asyncio.gather(
+        *(executor.query(source, "SELECT 1", LIMITS) for _ in range(10)), return_exceptions=True
+    )
+    assert {type(one) for one in found} == {QueryFailed}
+    sqlite3.connect(tmp_path / "none.sqlite").close()
+    (tmp_path / "none.sqlite").touch()
+    assert (await executor.query(source, "SELECT 1", LIMITS)).rows == [[1]]
+
+
+async def test_slow_queries_of_one_key_leave_processes_to_others(executor: Executor, source: DatabaseSource) -> None:
+    slow = [asyncio.create_task(executor.query(source, ENDLESS, LIMITS, owner="a")) for _ in range(6)]
+    await asyncio.sleep(0.1)
+    assert (await executor.query(source, "SELECT 1", LIMITS, owner="b")).rows == [[1]]
+    assert not any(one.done() for one in slow[2:])
+    for one in slow:
+        one.cancel()
+
+
 async def test_files_that_change_are_read_again(executor: Executor, tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     source = DatabaseSource("files", files=(str(file),))
