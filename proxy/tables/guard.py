@@ -24,6 +24,8 @@ _DEEPEST = 24  # brackets within brackets, of which sqlglot's parser takes about
 _MOST_BRACKETS = 100  # [ ], for each of which sqlglot copies what stands before it
 _STEPS = 60  # of the parser for each token: it tries again from an earlier token, at worst exponentially often
 _MOST_NAMES = 40  # in a message
+_MOST_MENTIONS = 100  # of tables, each of which becomes a subquery
+_MOST_COLUMNS = 10_000  # in these subqueries
 
 _CONTROL = re.compile(r"[^\S \t\r\n\f]|[\x00-\x08\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 _WORD = re.compile(r"[A-Za-z_]+")
@@ -105,6 +107,7 @@ class _Rewriting:
         while any(table.name.lower().startswith(self._prefix) for table in database.tables):
             self._prefix = f"_{self._prefix}"
         self._count = 0
+        self._columns_left = _MOST_COLUMNS
         self._fresh: set[str] = set()  # names of WITH, as written
         self._wrappers: set[str] = set()  # as written
         self._aliases: dict[str, _Granted | None] = {}  # in the query -> its table; None: more than one, or none
@@ -114,6 +117,8 @@ class _Rewriting:
         from sqlglot import exp
 
         tree = _parsed(sql, self._dialect)
+        if sum(1 for _ in tree.find_all(exp.Table)) > _MOST_MENTIONS:
+            raise NotAllowed(f"the query names tables more than {_MOST_MENTIONS} times: use fewer subqueries and joins")
         self._check(tree)
         columns = list(tree.find_all(exp.Column))
         self._collect(tree)
@@ -233,6 +238,9 @@ class _Rewriting:
             self._aliases[shown] = None
             return
         granted = self._granted(table)
+        self._columns_left -= len(granted.columns)
+        if self._columns_left < 0:
+            raise NotAllowed("the query names wide tables too often: use fewer subqueries and joins")
         self._names.update(map(self._stored, granted.columns))
         known = shown in self._aliases and self._aliases[shown] is not granted
         self._aliases[shown] = None if known or alias.args.get("columns") else granted

@@ -118,6 +118,19 @@ def test_a_keyword_is_a_name_if_the_query_gives_it() -> None:
     assert "no column user" in refused("SELECT user FROM sales", "postgres")
 
 
+def test_many_mentions_of_wide_tables_are_refused_early() -> None:
+    columns = tuple(f"column_{number}" for number in range(2_000))
+    wide = DatabaseSchema("wide", "sqlite", (TableSchema("t", tuple(Column(name, "TEXT") for name in columns)),))
+    started = time.process_time()
+    for times in (6, 500):
+        with pytest.raises(NotAllowed, match="use fewer"):
+            guarded(
+                f"SELECT 1 FROM {', '.join(f't a{number}' for number in range(times))}", wide, {"t": Grant(columns)}
+            )
+    assert time.process_time() - started < 8
+    assert '"column_1999"' in guarded("SELECT * FROM t", wide, {"t": Grant(columns)})
+
+
 def test_hostile_statements_are_refused_or_harmless(tmp_path: Path) -> None:
     found = list(hostile(tmp_path))
     assert len({(one.dialect, one.sql) for one in found}) >= 400
