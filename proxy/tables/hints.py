@@ -1,7 +1,9 @@
 """Values that a query asks for and that no row has, with similar values of the same columns."""
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from proxy.tables.guard import NotAllowed
@@ -15,7 +17,10 @@ _LEAST_CHARS = 2
 
 
 async def similar_values(queries: "TableQueries", permitted: "Permitted", sql: str) -> list[str]:
-    """A line for each text in a comparison that its column does not have, if the column has similar values."""
+    """A line for each text in a comparison that its column does not have, if the column has similar values.
+
+    In the time of one query; what is not looked up by then has no line.
+    """
     from proxy.tables.executor import QueryFailed
     from proxy.tables.values import matching_values
 
@@ -23,13 +28,16 @@ async def similar_values(queries: "TableQueries", permitted: "Permitted", sql: s
         return (await queries.query(permitted, query)).rows
 
     lines, dialect = [], permitted.database.dialect
-    for table, column, text in list(compared_texts(sql, permitted))[:_MOST_VALUES]:
-        with contextlib.suppress(NotAllowed, QueryFailed):
-            most = queries.limits.max_rows
-            similar = await matching_values(ask, dialect, table, column, text, k=_MOST_SIMILAR, most=most)
-            if similar and text not in similar:
-                values = ", ".join(repr(one) for one in similar)
-                lines.append(f"{table}.{column} has no value {text!r}. Similar values: {values}")
+    texts = await asyncio.to_thread(lambda: list(islice(compared_texts(sql, permitted), _MOST_VALUES)))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(queries.limits.max_seconds):
+            for table, column, text in texts:
+                with contextlib.suppress(NotAllowed, QueryFailed):
+                    most = queries.limits.max_rows
+                    similar = await matching_values(ask, dialect, table, column, text, k=_MOST_SIMILAR, most=most)
+                    if similar and text not in similar:
+                        values = ", ".join(repr(one) for one in similar)
+                        lines.append(f"{table}.{column} has no value {text!r}. Similar values: {values}")
     return lines
 
 

@@ -3,6 +3,7 @@
 The queries are asked as a model's are, by a function that the caller gives, so that the same rights and limits hold.
 """
 
+import asyncio
 import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -12,7 +13,7 @@ from proxy.tables.cards import quoted, quoted_table
 _LISTED = 2_000  # values compared, at most
 _WORDS = re.compile(r"[^\W_]+")
 _MOST_WORDS = 8
-_MOST_CHARS = 200  # of a text or a value; a longer value is no name
+_MOST_CHARS = 100  # of a text or a value; a longer value is no name
 _LEAST_LIKENESS = 0.6
 
 # A query -> its rows, as the caller may read them. Raises what a refused or failed query raises.
@@ -38,7 +39,7 @@ async def matching_values(
     values = _values(found)
     if len(values) < k:  # no word is there as written: perhaps with a mistake
         values |= _values(await ask(query.format(name, place, f"{name} IS NOT NULL", most)))
-    return best_matches(text, values, k)
+    return await asyncio.to_thread(best_matches, text, values, k)  # up to a second of work
 
 
 def _values(rows: Iterable[Sequence[object]]) -> dict[str, None]:
