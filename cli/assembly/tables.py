@@ -106,7 +106,7 @@ def visible_database(row: TableSource, database: DatabaseSchema) -> DatabaseSche
     """A stored database as the settings show it now: they may hide more than when it was read. Raises SettingsError."""
     if wrong := unknown_rows([one.name for one in database.tables], row.rows or {}):
         raise SettingsError(f"tables.{database.name}.{'; '.join(wrong)}")
-    shown = visible(database, row.tables, row.hide or ())
+    shown = visible(database, row.tables, row.hide or (), row.rows or ())
     unsampled = {one.name for one in shown.tables if not row.samples or one.name in (row.rows or {})}
     tables = tuple(without_rows(one) if one.name in unsampled else one for one in shown.tables)
     return DatabaseSchema(shown.name, shown.dialect, tables, shown.description)

@@ -27,10 +27,10 @@ _TIMEOUT_MS = 60_000
 _DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}  # SQLAlchemy's name -> sqlglot's
 _SQL_COMMENT = re.compile(r"--")
 
-# Of each relation that can be read: how many rows, -1 if unknown; NULL: counting may take long. A partition is read
-# through its whole.
+# Of each relation that can be read: how many rows, -1 if unknown, NULL: counting may take long; whether it is a view.
+# A partition is read through its whole.
 _POSTGRES_RELATIONS = """
-SELECT n.nspname, c.relname, CASE WHEN c.relkind IN ('r', 'p', 'm') THEN c.reltuples END
+SELECT n.nspname, c.relname, CASE WHEN c.relkind IN ('r', 'p', 'm') THEN c.reltuples END, c.relkind IN ('v', 'm')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
 AND left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
@@ -56,7 +56,7 @@ def read_database(name: str, source: DatabaseSource, how: Reading) -> DatabaseSc
     whole, sampled = _read(name, source, how)
     if wrong := faults(whole, source.tables, source.hide, how.rows):
         raise UnreadableDatabase("; ".join(wrong))
-    found = visible(sampled, source.tables, source.hide)
+    found = visible(sampled, source.tables, source.hide, how.rows)
     if not found.tables:
         raise UnreadableDatabase("there is no table that can be read")
     tables = tuple(without_rows(one) if one.name in how.rows else one for one in found.tables)
@@ -95,7 +95,9 @@ def _read(name: str, source: DatabaseSource, how: Reading) -> tuple[DatabaseSche
 
 def _sqlite(url: str) -> sqlite3.Connection:
     path = url.removeprefix("sqlite:///")
-    return sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
+    sql = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
+    sql.text_factory = lambda text: text.decode("utf-8", "replace")
+    return sql
 
 
 def _server(url: str) -> Any:
@@ -123,19 +125,24 @@ def _read_sql(
         sql.exec_driver_sql("SET TRANSACTION READ ONLY")
         sql.exec_driver_sql(f"SET LOCAL statement_timeout = {_TIMEOUT_MS}")
         default = inspector.default_schema_name
-        rows = sql.exec_driver_sql(_POSTGRES_RELATIONS)
-        relations = {(None if row[0] == default else row[0], row[1]): row[2] for row in rows}
+        rows = [
+            ((None if schema == default else schema, table), estimate, view)
+            for schema, table, estimate, view in sql.exec_driver_sql(_POSTGRES_RELATIONS)
+        ]
+        relations = {place: estimate for place, estimate, _ in rows}
+        views = {place for place, _, view in rows if view}
         schemas = sorted({schema for schema, _ in relations}, key=lambda schema: schema or "")
+    else:
+        views = {(None, one) for one in inspector.get_view_names()}
     comments = _sqlite_comments(sql) if backend == "sqlite" else {}
     tables: list[TableSchema] = []
     places: dict[str, tuple[str | None, str]] = {}
     for schema in schemas:
         for place, table in _reflected(inspector, schema, comments):
             if relations is None or place in relations:
-                tables.append(table)
+                tables.append(replace(table, view=place in views))
                 places[table.name] = place
     whole = DatabaseSchema(name, _DIALECTS.get(backend, backend), tuple(sorted(tables, key=lambda one: one.name)))
-    views = set() if relations is not None else {(None, one) for one in inspector.get_view_names()}
 
     def read(table: TableSchema) -> TableSchema:
         place = places[table.name]
@@ -145,7 +152,7 @@ def _read_sql(
         count = place not in views if relations is None else estimate is not None
         return _with_rows(sql, table, place, estimate, how, count=count)
 
-    shown = tuple(map(read, visible(whole, source.tables, source.hide).tables))
+    shown = tuple(map(read, visible(whole, source.tables, source.hide, how.rows).tables))
     return whole, replace(whole, tables=shown)
 
 
@@ -309,8 +316,10 @@ def _read_duckdb(name: str, source: DatabaseSource, how: Reading) -> tuple[Datab
         if not file:
             load(connection, source.files, views=True)
         views, tables = _duckdb_tables(connection)
+        if file:  # else the files themselves are views here
+            tables = tuple(replace(one, view=one.name in views) for one in tables)
         whole = DatabaseSchema(name, "duckdb", tables)
-        shown = visible(whole, source.tables, source.hide).tables
+        shown = visible(whole, source.tables, source.hide, how.rows).tables
         counted = {one.name for one in tables if not file or one.name not in views}
         read = [
             one if one.name in how.rows else _duckdb_rows(connection, one, how, count=one.name in counted)

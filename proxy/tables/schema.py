@@ -29,6 +29,7 @@ class TableSchema(msgspec.Struct, frozen=True, omit_defaults=True):
     primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     rows: int | None = None  # about how many; None: not known
+    view: bool = False
 
 
 class DatabaseSchema(msgspec.Struct, frozen=True, omit_defaults=True):

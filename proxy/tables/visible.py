@@ -15,11 +15,19 @@ def is_hidden(table: str, column: str, hide: Sequence[str]) -> bool:
     return any(fnmatchcase(place, one.casefold()) for one in hide)
 
 
-def visible(database: DatabaseSchema, tables: Sequence[str] | None, hide: Sequence[str]) -> DatabaseSchema:
-    """A database as its settings show it. tables: names, or begin*; None: all."""
+def visible(
+    database: DatabaseSchema, tables: Sequence[str] | None, hide: Sequence[str], rows: Collection[str] = ()
+) -> DatabaseSchema:
+    """A database as its settings show it. tables: names, or begin*; None: all.
+
+    rows: tables with a condition on rows, which no view of them has: then only those views are visible that `tables`
+    or `rows` names.
+    """
 
     def keep(table: TableSchema) -> Collection[str] | None:
         if not _is_listed(table.name, tables):
+            return None
+        if table.view and rows and table.name not in rows and table.name not in (tables or ()):
             return None
         return [one.name for one in table.columns if not is_hidden(table.name, one.name, hide)]
 

@@ -15,7 +15,7 @@ from proxy.tables.cards import card, quoted, quoted_table
 from proxy.tables.files import UnreadableFile, _columns, tables_of
 from proxy.tables.reading import Reading, UnreadableDatabase, read_database
 from proxy.tables.schema import DatabaseSchema, DatabaseSource, ForeignKey, Grant, TableSchema
-from proxy.tables.visible import granted, is_hidden
+from proxy.tables.visible import granted, is_hidden, visible
 from tests.proxy.tables.small_shop import SECRET, make_shop
 from tests.support.postgres_server import Postgres
 
@@ -28,8 +28,12 @@ def shop(tmp_path: Path) -> str:
 ALL, SAMPLES = Reading(), Reading(samples=True)
 
 
+def source_of(url: str, **limits: Any) -> DatabaseSource:
+    return DatabaseSource("sqlite" if url.startswith("sqlite") else "sql", url, **limits)
+
+
 def read(url: str, how: Reading = ALL, **limits: Any) -> dict[str, TableSchema]:
-    found = read_database("shop", DatabaseSource("sqlite" if url.startswith("sqlite") else "sql", url, **limits), how)
+    found = read_database("shop", source_of(url, **limits), how)
     return {table.name: table for table in found.tables}
 
 
@@ -57,6 +61,24 @@ def test_samples_are_read_if_wanted_but_not_of_tables_whose_rows_differ_by_key(s
     )
     assert all(not one.samples for one in tables["sales"].columns)
     assert tables["sales"].rows is None
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_view_has_no_condition_of_its_table_and_is_left_out(kind: str, tmp_path: Path) -> None:
+    url = make_shop(tmp_path / "shop.db")
+    if kind == "duckdb":
+        duckdb = pytest.importorskip("duckdb")
+        url = f"duckdb:///{tmp_path}/shop.duckdb"
+        with duckdb.connect(url.removeprefix("duckdb:///")) as sql:
+            sql.execute("CREATE TABLE sales AS SELECT 1 AS product_id; CREATE VIEW best_sellers AS FROM sales")
+    conditions = Reading(rows=("sales",))
+    assert "best_sellers" in read(url)
+    assert "best_sellers" not in read(url, conditions)
+    assert "best_sellers" not in read(url, conditions, tables=("best*", "sales"))
+    assert "best_sellers" in read(url, conditions, tables=("best_sellers", "sales"))
+    assert "best_sellers" in read(url, Reading(rows=("sales", "best_sellers")))
+    later = visible(read_database("shop", source_of(url), ALL), None, (), ("sales",))
+    assert "best_sellers" not in [table.name for table in later.tables]
 
 
 def test_what_is_hidden_is_not_in_the_records(shop: str) -> None:
