@@ -110,7 +110,9 @@ def _path(source: DatabaseSource, scheme: str) -> str:
     return source.url.removeprefix(f"{scheme}:///") or source.files[0]
 
 
-def _collected(columns: Iterable[str], rows: Iterator[Any], limits: QueryLimits, started: float) -> QueryResult:
+def _collected(
+    columns: Iterable[str], rows: Iterator[Any], limits: QueryLimits, started: float
+) -> QueryResult | NoResult:
     """The rows within the limits."""
     kept: list[list[Any]] = []
     size, cut = 0, False
@@ -121,13 +123,17 @@ def _collected(columns: Iterable[str], rows: Iterator[Any], limits: QueryLimits,
             cut = True
             break
         kept.append(values)
+    if cut and not kept:
+        return NoResult("the first row is too large: select fewer columns, or a part of a text by substr")
     return QueryResult(tuple(columns), kept, cut, round((time.monotonic() - started) * 1000, 3))
 
 
 def _value(value: Any) -> Any:
     """A JSON value."""
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Decimal):
@@ -169,10 +175,20 @@ class SqliteEngine:
             self._sql.execute(f"PRAGMA {pragma}")
         for limit, most in _SQLITE_LIMITS.items():
             self._sql.setlimit(limit, most)
+        self._sql.text_factory = lambda text: text.decode("utf-8", "replace")
         self._hidden = source.hide
         self._shown = None if source.tables is None else {name.lower() for name in source.tables}
         self._read: dict[str, set[tuple[str, str]]] = {}  # view -> what it reads
         self._tables: set[str] = set()
+        self._version = -1  # of the catalog that was read
+        self._read_catalog()
+
+    def _read_catalog(self) -> None:
+        """Note the tables and views, if they are others than before."""
+        (version,) = self._sql.execute("PRAGMA schema_version").fetchone()
+        if version == self._version:
+            return
+        self._read, self._tables = {}, set()
         for name, kind in list(
             self._sql.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table','view')")
         ):
@@ -180,6 +196,7 @@ class SqliteEngine:
                 self._read[name.lower()] = self._reads_of(name)
             else:
                 self._tables.add(name.lower())
+        self._version = version
 
     def close(self) -> None:
         self._sql.close()
@@ -191,10 +208,11 @@ class SqliteEngine:
         started = time.monotonic()
         until = started + ask.limits.max_seconds
         denied: list[str] = []
-        self._sql.set_authorizer(lambda *what: self._decide(ask.readable, denied, *what))
         self._sql.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
         cursor = self._sql.cursor()
         try:
+            self._read_catalog()
+            self._sql.set_authorizer(lambda *what: self._decide(ask.readable, denied, *what))
             cursor.execute(ask.sql)
             if cursor.description is None:
                 return NoResult(_NOTHING_THERE)
@@ -406,9 +424,9 @@ class PostgresEngine:
                 ((plan,),) = self._sql.cursor(binary=True).execute(b"EXPLAIN (FORMAT JSON) " + text)
                 cost = float(plan[0]["Plan"]["Total Cost"])
                 if cost > ask.limits.max_cost:
-                    return NoResult(
-                        f"the database estimates the query's cost at {cost:.0f}, above the limit of "
-                        f"{ask.limits.max_cost:.0f}: filter or aggregate more, and give each JOIN its condition",
+                    return NoResult(  # without the estimate, which comes from rows of others, too
+                        "the database estimates that the query costs too much: filter or aggregate more, and give each "
+                        "JOIN its condition",
                         "too_expensive",
                     )
             with self._sql.cursor("ragway", withhold=False) as cursor:

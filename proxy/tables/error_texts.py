@@ -30,6 +30,7 @@ _WORDS = frozenset(
     types unable undefined unexpected unimplemented union unique unknown unrecognized unsupported unterminated use used
     using value values varchar variable view was were when where which while window with within without wrong year
     month day hour minute zero zone st nd rd rank end logarithm root power taking subqueries sub rhs lhs unescaped
+    locked
     """.split()
 )  # fmt: skip
 

@@ -1,5 +1,7 @@
 """The second wall alone: engines refuse by themselves what the guard would have refused."""
 
+import contextlib
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from decimal import Decimal
@@ -109,6 +111,47 @@ def test_an_expensive_query_is_not_begun(postgres: Postgres, tmp_path: Path) -> 
     engine.close()
 
 
+def test_what_a_database_estimates_is_not_told(postgres: Postgres, tmp_path: Path) -> None:
+    """The estimate comes from statistics of all rows."""
+    engine = opened(shop("postgres", tmp_path, lambda: postgres).source, 256)
+    found = engine.query(Ask("SELECT 1 FROM " + ", ".join(f"sales s{n}" for n in range(12)), LIMITS))
+    engine.close()
+    assert isinstance(found, NoResult)
+    assert not any(char.isdigit() for char in found.text)
+
+
+def sqlite_file(file: Path, *statements: str) -> Engine:
+    with contextlib.closing(sqlite3.connect(file)) as sql, sql:
+        for one in statements:
+            sql.execute(one)
+    return opened(DatabaseSource("sqlite", f"sqlite:///{file}"), 256)
+
+
+def test_a_row_above_the_limit_is_an_error_and_not_no_rows(tmp_path: Path) -> None:
+    engine = sqlite_file(tmp_path / "x", "CREATE TABLE t (a)", "INSERT INTO t VALUES (hex(zeroblob(1000000)))")
+    found = engine.query(Ask("SELECT a FROM t", LIMITS))
+    assert isinstance(found, NoResult)
+    assert "too large" in found.text
+    assert engine.query(Ask("SELECT substr(a, 1, 2) FROM t", LIMITS)).rows == [["00"]]  # type: ignore[union-attr]
+    engine.close()
+
+
+def test_a_text_that_is_no_utf_8_is_a_text(tmp_path: Path) -> None:
+    engine = sqlite_file(tmp_path / "x", "CREATE TABLE t (a)", "INSERT INTO t VALUES (CAST(x'ff41' AS TEXT))")
+    assert engine.query(Ask("SELECT a FROM t", LIMITS)).rows == [["\ufffdA"]]  # type: ignore[union-attr]
+    engine.close()
+
+
+def test_tables_that_were_made_later_are_there(tmp_path: Path) -> None:
+    engine = sqlite_file(tmp_path / "x", "CREATE TABLE t (a)")
+    assert isinstance(engine.query(Ask("SELECT a FROM later", LIMITS)), NoResult)
+    sqlite_file(tmp_path / "x", "CREATE TABLE later (a)", "CREATE VIEW v AS SELECT a FROM later").close()
+    for name in ("later", "v"):
+        grants = {name: frozenset({"a"})}
+        assert isinstance(engine.query(Ask(f"SELECT a FROM {name}", LIMITS, grants)), QueryResult)
+    engine.close()
+
+
 def test_files_are_tables_that_reach_no_file(tmp_path: Path) -> None:
     (tmp_path / "sales.csv").write_text("id,units\n1,3\n2,5\n")
     engine = opened(DatabaseSource("files", files=(str(tmp_path / "sales.csv"),)), 256)
@@ -144,6 +187,8 @@ def test_any_database_of_sqlalchemy(tmp_path: Path) -> None:
         (float("inf"), "inf"),
         (b"\x01\xff", "01ff"),
         ([Decimal(1), {"a": b"\x00"}], [1, {"a": "00"}]),
+        (2**63 - 1, 2**63 - 1),
+        (2**70, str(2**70)),
         (True, True),
         (None, None),
     ],
