@@ -91,15 +91,11 @@ class QueryTables(Tool):
     def __post_init__(self) -> None:
         dialects = {name: one.database.dialect for name, one in self.permitted.items()}
         where = ", ".join(f"{name} (SQL of {dialect})" for name, dialect in dialects.items())
-        notes = [
-            f"{name}: {one.database.description}" for name, one in self.permitted.items() if one.database.description
-        ]
         self.description = (
             f"Query the team's data with one SELECT: {where}. Today is {self.today:%A, %Y-%m-%d}. "
             "Answer the user from the rows, and say so if there are none."
         )[:1000]
-        tables = quoted("\n".join([*notes, self.cards]))
-        sql = {"type": "string", "minLength": 1, "description": f"One SELECT over these tables:\n{tables}"}
+        sql = {"type": "string", "minLength": 1, "description": f"One SELECT over these tables:\n{quoted(self.cards)}"}
         if len(dialects) == 1:
             self.schema = arguments_schema("sql", sql=sql)
         else:
@@ -134,12 +130,14 @@ class QueryTables(Tool):
     async def _text(self, result: QueryResult, sql: str, permitted: Permitted, calling: Calling) -> str:
         """The rows for the model; a result without values says which values are similar to those asked for."""
         text, shown = table_text(result, calling.max_chars)
-        if shown < len(result.rows):
-            toolbox = calling.chat.toolbox
-            rows = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
+        cut = any(_cell(one).endswith("…") for row in result.rows[:shown] for one in row)
+        if shown < len(result.rows) or cut:
+            toolbox, names = calling.chat.toolbox, _different(result.columns)
+            rows = [dict(zip(names, row, strict=True)) for row in result.rows]
             id = toolbox.result_store.put(orjson.dumps(rows, default=str).decode())
             (read,) = toolbox.add([ReadResult(toolbox.result_store)])
-            text += f"\n({shown} of {len(result.rows)} rows are shown. {read} with the id {id} has all.)"
+            how = ", long values cut" if cut else ""
+            text += f"\n({shown} of {len(result.rows)} rows are shown{how}. {read} with the id {id} has all.)"
         if result.cut:
             text += "\n(There are more rows than a query returns: count or sum in SQL, or narrow the query.)"
         if is_empty(result) and (similar := await similar_values(self.queries, permitted, sql)):
@@ -171,17 +169,30 @@ class FindTables(Tool):
 
 
 def table_text(result: QueryResult, max_chars: int) -> tuple[str, int]:
-    """The first rows that fit, as lines with columns between bars; and how many there are."""
+    """The first rows that fit, as lines with columns between bars; and how many fit. The first row may be cut."""
     if not result.rows:
         return f"{' | '.join(map(quoted, result.columns))}\n(no rows)", 0
-    lines, left = [_line(result.columns)], max_chars
+    lines = [_line(result.columns)]
+    left = max_chars - len(lines[0])
     for row in result.rows:
         line = _line(row)
         left -= len(line) + 1
         if left < 0 and len(lines) > 1:
             break
         lines.append(line)
-    return "\n".join(lines)[:max_chars], len(lines) - 1
+    text = "\n".join(lines)
+    return text[:max_chars], len(lines) - 1 - (len(text) > max_chars)
+
+
+def _different(names: Sequence[str]) -> list[str]:
+    """Names of columns for an object: a name that is there already gets a number."""
+    found: dict[str, None] = {}
+    for name in names:
+        unique, number = name, 2
+        while unique in found:
+            unique, number = f"{name}_{number}", number + 1
+        found[unique] = None
+    return list(found)
 
 
 def is_empty(result: QueryResult) -> bool:
