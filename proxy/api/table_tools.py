@@ -108,7 +108,8 @@ class TableTools:
         asked = read_as(_Query, checked(given, _Query.__struct_fields__))
         caller = caller_of(exchange)
         try:
-            name = asked.database or next(iter(await self.queries.permitted(caller)), "")
+            permitted = [*await self.queries.permitted(caller)]
+            name = asked.database or (permitted[0] if len(permitted) == 1 else "")
             result = await self.queries.query(await self.queries.database(name, caller), asked.sql)
         except NoSuchDatabase as error:
             raise ApiError(404, str(error), code="database_not_found", param="database") from error

@@ -23,6 +23,7 @@ from tests.support.atlas_api import atlas_api
 from tests.support.gateway import environment, ragway, serving
 from tests.support.recording_upstream import recording
 from tests.support.scripted_model import Json, calls, says
+from tests.wire.test_mcp import client, result, words
 
 QUESTION = "how many units of Fruity Fedora were sold in the last 7 days?"
 SQL = (
@@ -126,8 +127,8 @@ def test_a_question_is_answered_from_the_rows(team: Shop, kind: type[SdkChat], s
     offered = json.dumps(model.received[0]["tools"])
     assert "sold_on" in offered
     assert not any(word in offered for word in ("margin", "salaries", "salary", *CANARIES))
-    result = model.received[1]["messages"][-1]["content"]
-    assert result.splitlines()[:2] == ["units", "12"], "of the rows of the team"
+    rows = model.received[1]["messages"][-1]["content"]
+    assert rows.splitlines()[:2] == ["units", "12"], "of the rows of the team"
     receipt = team.post(f"/v1/knowledge/receipts/{reply.headers['x-rag-id']}").text
     assert "Fruity Fedora" in receipt
     assert "sold_on >= date" in receipt
@@ -150,6 +151,21 @@ def test_an_error_of_the_database_goes_back_to_the_model_twice(team: Shop) -> No
     model = team.script(*others, says("I could not find out."))
     assert team.chat(CompletionsChat).ask(QUESTION).text == "I could not find out."
     assert "Do not query again" in model.received[3]["messages"][-1]["content"]
+
+
+def test_a_long_value_is_read_on(team: Shop) -> None:
+    sql = "SELECT id, id, replace(printf('%900d', id), ' ', 'x') AS long FROM products WHERE id = 1"
+
+    def reads(asked: Json) -> Json:
+        id = asked["messages"][-1]["content"].partition("the id ")[2].split()[0]
+        return calls(("read_result", {"id": id}))
+
+    model = team.script(calls(("query_tables", {"sql": sql})), reads, says(ANSWER))
+    assert team.chat(CompletionsChat).ask(QUESTION).text == ANSWER
+    assert "1 of 1 rows are shown, long values cut" in model.received[1]["messages"][-1]["content"]
+    whole = model.received[2]["messages"][-1]["content"]
+    assert "x" * 899 in whole
+    assert "id_2" in whole
 
 
 def test_a_value_that_no_row_has_brings_similar_values(team: Shop) -> None:
@@ -200,6 +216,19 @@ def test_a_database_that_is_not_offered_can_be_named(team: Shop) -> None:
     assert refused.status_code == 404
 
 
+async def test_programs_of_mcp_query_within_the_rights_of_the_key(team: Shop) -> None:
+    async with client(team.served, team.red) as mcp:
+        found = result(await mcp.call_tool("find_tables", {"query": QUESTION}))
+        assert found["databases"] == ["shop"]
+        assert "sales" not in found["tables"]
+        rows = result(await mcp.call_tool("query_tables", {"sql": "SELECT count(*) FROM products"}))
+        assert rows["rows"] == [[2]]
+        assert "there is no table sales" in words(await mcp.call_tool("query_tables", {"sql": "SELECT * FROM sales"}))
+    async with client(team.served, team.blue) as mcp:
+        text = words(await mcp.call_tool("query_tables", {"sql": "SELECT count(*) FROM planets"}))
+        assert "there are: shop, other" in text, "of two databases, none is meant"
+
+
 def test_a_question_about_something_else_is_offered_no_table(team: Shop) -> None:
     team.script(says("Paris."))
     assert team.chat(CompletionsChat).ask("What is the capital of France?").text == "Paris."
@@ -213,8 +242,8 @@ def test_tables_are_listed_found_and_queried_over_http(team: Shop) -> None:
     assert [column["name"] for column in one["tables"][0]["columns"]] == ["id", "name", "price"]
     found = team.post("/v1/tables/search", {"query": QUESTION})
     assert "sales" in found.text, found.text
-    result = team.post("/v1/tables/databases/shop/query", {"sql": SQL}).json()
-    assert (result["columns"], result["rows"], result["cut"]) == (["units"], [[12]], False)
+    answer = team.post("/v1/tables/databases/shop/query", {"sql": SQL}).json()
+    assert (answer["columns"], answer["rows"], answer["cut"]) == (["units"], [[12]], False)
     assert team.post("/v1/tables/databases/shop/query", {"sql": "SELECT nothing FROM sales"}).status_code in (400, 422)
     assert team.post("/v1/tables/databases/shop", key=team.red).json()["tables"][0]["name"] == "products"
 
