@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.agent.tools.query_tables import FIND, QUERY, caller_of
+from proxy.agent.tools.query_tables import FIND, QUERY, caller_of, queried
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import QueryText, checked, invalid, query_text, read_as
 from proxy.api.knowledge.schemas import Schemas
@@ -110,7 +110,7 @@ class TableTools:
         try:
             permitted = [*await self.queries.permitted(caller)]
             name = asked.database or (permitted[0] if len(permitted) == 1 else "")
-            result = await self.queries.query(await self.queries.database(name, caller), asked.sql)
+            result = await queried(self.queries, await self.queries.database(name, caller), asked.sql, exchange)
         except NoSuchDatabase as error:
             raise ApiError(404, str(error), code="database_not_found", param="database") from error
         except (NotAllowed, QueryFailed) as error:

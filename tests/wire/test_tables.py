@@ -223,6 +223,7 @@ async def test_programs_of_mcp_query_within_the_rights_of_the_key(team: Shop) ->
         assert "sales" not in found["tables"]
         rows = result(await mcp.call_tool("query_tables", {"sql": "SELECT count(*) FROM products"}))
         assert rows["rows"] == [[2]]
+        assert "query of shop: 1 rows" in "".join(team.served.log.read_text().splitlines()[-2:])
         assert "there is no table sales" in words(await mcp.call_tool("query_tables", {"sql": "SELECT * FROM sales"}))
     async with client(team.served, team.blue) as mcp:
         text = words(await mcp.call_tool("query_tables", {"sql": "SELECT count(*) FROM planets"}))
@@ -244,6 +245,7 @@ def test_tables_are_listed_found_and_queried_over_http(team: Shop) -> None:
     assert "sales" in found.text, found.text
     answer = team.post("/v1/tables/databases/shop/query", {"sql": SQL}).json()
     assert (answer["columns"], answer["rows"], answer["cut"]) == (["units"], [[12]], False)
+    assert "query of shop: 1 rows" in "".join(team.served.log.read_text().splitlines()[-2:])
     assert team.post("/v1/tables/databases/shop/query", {"sql": "SELECT nothing FROM sales"}).status_code in (400, 422)
     assert team.post("/v1/tables/databases/shop", key=team.red).json()["tables"][0]["name"] == "products"
 

@@ -13,7 +13,7 @@ from proxy.agent.toolbox import Calling, Done, Refused, Tool, ToolResult, argume
 from proxy.agent.tools.read_result import ReadResult
 from proxy.dialects.quoting import quoted
 from proxy.dialects.replies import BYTES_PER_TOKEN
-from proxy.exchange import Exchange, TableSearch
+from proxy.exchange import ActionCall, Exchange, TableSearch
 from proxy.tables.access import Caller, Permitted, TableQueries
 from proxy.tables.executor import QueryFailed, QueryResult
 from proxy.tables.guard import NotAllowed
@@ -73,6 +73,24 @@ def caller_of(exchange: Exchange) -> Caller:
     return Caller(exchange.rights.query, values)
 
 
+async def queried(
+    queries: TableQueries, permitted: Permitted, sql: str, exchange: Exchange, within: ActionCall | None = None
+) -> QueryResult:
+    """The rows, with a step in the record of the request, and a line in the log. Raises NotAllowed, QueryFailed."""
+    name, began, told = permitted.database.name, time.perf_counter(), "no rows"
+    try:
+        result = await queries.query(permitted, sql)
+        told = f"{len(result.rows)} rows{' or more' if result.cut else ''}"
+    except (NotAllowed, QueryFailed) as error:
+        told = error.kind if isinstance(error, QueryFailed) else "refused"
+        raise
+    finally:
+        exchange.ended_step("query", began, name, within)
+        taken_ms = (time.perf_counter() - began) * 1000
+        log.info("%s query of %s: %s, %.0f ms: %s", exchange.id, name, told, taken_ms, _one_line(sql))
+    return result
+
+
 @dataclass(eq=False)
 class QueryTables(Tool):
     """Queries one of the databases.
@@ -108,21 +126,13 @@ class QueryTables(Tool):
         name = arguments.get("database") or next(iter(self.permitted))
         permitted, exchange, traced, sql = self.permitted[name], calling.chat.exchange, calling.traced, arguments["sql"]
         traced.operation = f"{name}/{QUERY}"
-        began = time.perf_counter()
-        told = "no rows"
         try:
-            result = await self.queries.query(permitted, sql)
-            told = f"{len(result.rows)} rows{' or more' if result.cut else ''}"
+            result = await queried(self.queries, permitted, sql, exchange, traced)
         except (NotAllowed, QueryFailed) as error:
             self.failures += 1
-            told = "refused" if isinstance(error, NotAllowed) else error.kind
             more = f"\n{_FAILED_ENOUGH}" if self.failures > self.retries else ""
             timed_out = isinstance(error, QueryFailed) and error.kind == "timeout"
             return Refused(quoted(f"No rows: {error}") + more, "timeout" if timed_out else "api_error")
-        finally:
-            exchange.ended_step("query", began, name, traced)
-            taken_ms = (time.perf_counter() - began) * 1000
-            log.info("%s query of %s: %s, %.0f ms: %s", exchange.id, name, told, taken_ms, _one_line(sql))
         traced.sent = True
         exchange.actions = (*exchange.actions, traced.operation)
         return Done(await self._text(result, sql, permitted, calling), known=True, fits=True)

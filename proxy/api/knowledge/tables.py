@@ -3,18 +3,17 @@
 The gateway imports the module only where a database is configured.
 """
 
-import time
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.agent.tools.query_tables import caller_of
+from proxy.agent.tools.query_tables import caller_of, queried
 from proxy.api.knowledge.access import TABLES, KnowledgeCall, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, operation
 from proxy.api.knowledge.parameters import QueryText, invalid, query_text
 from proxy.dialects.errors import ApiError
 from proxy.tables.access import NoSuchDatabase, Permitted, TableQueries
-from proxy.tables.executor import QueryFailed, QueryResult
+from proxy.tables.executor import QueryFailed
 from proxy.tables.guard import NotAllowed
 from retrieval.records.search import Turn
 
@@ -132,7 +131,7 @@ async def query_table(call: KnowledgeCall, body: _Query) -> TableRows:
     async with call.rules.asking():
         permitted = await _permitted(call)
     try:
-        result = await queried(call, permitted, body.sql)
+        result = await queried(_queries(call), permitted, body.sql, call.exchange)
     except NotAllowed as error:
         raise invalid(f"'sql': {error}", "sql") from error
     except QueryFailed as error:
@@ -141,15 +140,6 @@ async def query_table(call: KnowledgeCall, body: _Query) -> TableRows:
     return TableRows(
         permitted.database.name, list(result.columns), [list(row) for row in result.rows], result.cut, result.ms
     )
-
-
-async def queried(call: KnowledgeCall, permitted: Permitted, sql: str) -> QueryResult:
-    """The rows, with a step in the record of the request. Raises NotAllowed, QueryFailed."""
-    began = time.perf_counter()
-    try:
-        return await _queries(call).query(permitted, sql)
-    finally:
-        call.exchange.ended_step("query", began, permitted.database.name)
 
 
 async def _permitted(call: KnowledgeCall) -> Permitted:
