@@ -11,7 +11,7 @@ from cli.common import knowledge as opened_knowledge
 from config.sections import Settings, TableSource
 from config.settings import SettingsError
 from proxy.agent.tools.query_tables import TableOffers
-from proxy.tables.access import Configured, TableQueries
+from proxy.tables.access import Configured, TableQueries, unusable
 from proxy.tables.executor import Executor
 from proxy.tables.library import TableLibrary, TablesReport, TableStore
 from proxy.tables.reading import Reading, UnreadableDatabase, read_database
@@ -137,5 +137,7 @@ async def read_tables(
     row = settings.tables.get(name, TableSource())
     how = reading_of(row, name)
     database = await asyncio.to_thread(read_database, name, source, how)
+    if wrong := unusable(database, row.rows or {}):
+        raise UnreadableDatabase(wrong)
     kept = DatabaseSource(source.kind, "" if row.url_env else source.url, source.files)
     return await library.add(kept, database, progress=progress)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from cli.assembly.tables import reading_of, table_source, table_store, visible_database
 from config.sections import Settings
 from config.settings import SettingsError
+from proxy.tables.access import unusable
 from proxy.tables.reading import UnreadableDatabase, read_database
 from proxy.tables.schema import DatabaseSchema
 from proxy.tables.visible import without_rows
@@ -37,6 +38,8 @@ async def problems(settings: Settings) -> AsyncIterator[Problem]:
                 yield subject, "no table was read", again
                 continue
             now = await asyncio.to_thread(read_database, name, source, reading_of(row, name))
+            if wrong := unusable(now, row.rows or {}):
+                raise UnreadableDatabase(wrong)
             if _shape(now) != _shape(visible_database(row, known.database)):
                 yield subject, "the tables are others than those that were read", again
         except (SettingsError, UnreadableDatabase) as error:

@@ -115,6 +115,22 @@ def seen_by(
     return granted(database, grants), grants
 
 
+def unusable(database: DatabaseSchema, rules: Mapping[str, str]) -> str:
+    """Why no query can be written with these conditions; "": it can."""
+    from proxy.tables.cards import quoted_table
+    from proxy.tables.guard import NotAllowed, guarded
+
+    values = dict.fromkeys((name for rule in rules.values() for name in _PLACEHOLDER.findall(rule)), "x")
+    for table in database.tables:
+        grant = Grant(tuple(column.name for column in table.columns), filled(rules.get(table.name, ""), values) or "")
+        try:
+            if grant.rows:
+                guarded(f"SELECT 1 FROM {quoted_table(table.name, database.dialect)}", database, {table.name: grant})
+        except NotAllowed as error:
+            return f"rows: {table.name}: {error}"
+    return ""
+
+
 def filled(rule: str, values: Mapping[str, str]) -> str | None:
     """A rule with SQL literals in place of placeholders; None: a value is not known, or no plain text."""
     if not all(is_plain(values.get(name, "")) for name in _PLACEHOLDER.findall(rule)):

@@ -280,6 +280,8 @@ class _Rewriting:
         wrapper = exp.Select(expressions=columns, from_=exp.From(this=table))
         if granted.rows:
             condition: Any = _parsed(f"SELECT 1 WHERE ({granted.rows}) {_FENCES.get(self._name, '')}", self._dialect)
+            if not isinstance(condition.args["where"].this, exp.Paren):  # its brackets close ours
+                raise NotAllowed("the condition is not one condition")
             for column in list(condition.find_all(exp.Column)):
                 of = column.args.get("table")
                 own = of is not None and self._compared(of) == self._stored(granted.own)

@@ -78,6 +78,11 @@ def test_the_settings_say_where_a_database_is_and_what_is_seen(folder: Path) -> 
     words = refused(ragway("tables", "show", "shop", folder=folder))
     assert "tables.shop.rows: there is no table 'Sales'; did you mean 'sales'?" in words, "else all rows were shown"
 
+    (folder / "ragway.yaml").write_text(f"{SETTINGS}tables:\n  shop: {{{row.replace('key.team}', 'key.team} --')}}}\n")
+    assert "rows: sales: the SQL cannot be read" in refused(
+        ragway("tables", "add", "shop", folder=folder, environ={"SHOP_URL": url})
+    )
+
     hidden = row.replace("'*.ssn'", "'*.ssn', staff.name").replace("samples: true", "samples: false")
     (folder / "ragway.yaml").write_text(f"{SETTINGS}tables:\n  shop: {{{hidden}}}\n")
     shown, _ = tables(folder, "show", "shop")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.tables.access import unusable
 from proxy.tables.engines import Ask, Engine, NoResult, opened
 from proxy.tables.guard import guarded, readable
 from proxy.tables.queries import QueryLimits
@@ -18,6 +19,7 @@ from proxy.tables.schema import Grant
 from tests.proxy.tables.hostile import DIALECTS
 from tests.proxy.tables.shop import ALL, CANARY, GRANTS, database, shop
 from tests.support.postgres_server import Postgres
+from tests.support.rows import all_rows
 
 LIMITS = QueryLimits(max_rows=100_000, max_seconds=20, memory_mb=512, result_bytes=2**24)
 
@@ -167,3 +169,21 @@ def test_a_query_fails_on_no_row_that_it_does_not_see(engines: tuple[str, Engine
     assert not isinstance(found, NoResult), (found, text)
     assert found.rows == [[1]]
     assert isinstance(both.query(Ask(f"SELECT id FROM sales WHERE {fails}", LIMITS)), NoResult)
+
+
+@all_rows(
+    ("rule", "usable"),
+    [
+        ("team = {key.team}", True),
+        ("team = {key.team} AND (units > 1 OR note IS NULL)", True),
+        ("team IN (SELECT name FROM customers)", True),
+        ("team = {key.team} -- own rows", False),
+        ("team = {key.team};", False),
+        ("team = {key.team}) OR (1 = 1", False),
+        ("team = {key.team} LIMIT 1", False),
+    ],
+)
+def test_a_condition_that_is_none_is_told(rule: str, usable: bool) -> None:
+    for dialect in DIALECTS:
+        assert (unusable(database(dialect), {"sales": rule}) == "") is usable
+        assert unusable(database(dialect), {}) == ""
