@@ -149,7 +149,8 @@ def server(
         answer = answers.get(params.name)
         other = next((one for one in more if params.name in {tool.name for tool in one.tools()}), None)
         if answer is None and other is None:
-            known = ", ".join([*answers, *(tool.name for one in more for tool in one.tools())])
+            *names, last = [*answers, *(tool.name for one in more for tool in one.tools())]
+            known = f"{', '.join(names)} and {last}"
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are {known}")
         try:
             with index_errors():

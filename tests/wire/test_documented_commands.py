@@ -35,12 +35,19 @@ models: {"*": {lane: echo}}
 retrieval: {collections: [handbook], min_relevance: 0.0}
 actions: {atlas: {base_url: https://cloud.mongodb.com, writes: confirm}}
 sources: {team: [{folder: team}]}
+tables: {shop: {files: [sales.csv]}}
 """
 VARIABLES = {
     "RAGWAY_MASTER_KEY": base64.b64encode(bytes(32)).decode(),
     "ATLAS_KEY_OF_SEARCH": "s3cret",
     "ATLAS_GROUP_OF_SEARCH": "5f0c1e",
 }
+ROOMS = """
+    Amber Basalt Cedar Dahlia Ebony Fennel Garnet Hazel Indigo Jasper Kelp Lavender
+    Maple Nickel Olive Pepper Quartz Rose Saffron Thyme Umber Vanilla Willow Xenon
+    Yarrow Zinc Almond Birch Clover Daisy Elder Fern Ginger Heather Iris Juniper
+    Lilac Moss Nettle Oak
+""".split()
 FILES = {
     "handbook/tls.md": "# TLS\n\nConnect with TLS on port 5123.",
     "handbook/old.md": "# Old\n\nThe old page.",
@@ -51,6 +58,20 @@ FILES = {
     "notes.md": "# Notes\n\nA note.",
     "manual.html": "<h1>Manual</h1><p>Press the red button.</p>",
     "prices.csv": "part,price\npump,12\n",
+    "sales.csv": "product,units\nFruity Fedora,12\n",
+    "tickets.jsonl": "".join(
+        json.dumps(
+            {
+                "key": key,
+                "fields": {"subject": f"A pump of hall {hall}", "solution": "Open the valve below the pump and wait."},
+                "description": f"The pump in hall {hall} leaks, and the floor is wet in the morning.",
+            }
+        )
+        + "\n"
+        for key, hall in (("P-17", 3), ("P-18", 4))
+    ),
+    # `ragway calibrate` needs 30 sentences, each of another chunk.
+    **{f"handbook/rooms/{name}.md": f"# {name}\n\nThe room {name} has {len(name)} windows.\n" for name in ROOMS},
     "judged/handbook/docs/tls.md": "# TLS\n\nConnect with TLS on port 5123.",
     "judged/handbook/queries.jsonl": json.dumps({"_id": "q1", "text": "How do I connect with TLS?"}),
     "judged/handbook/qrels.tsv": "q1\ttls.md\t1\n",
@@ -80,6 +101,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Path:
     run("ingest", "handbook", "--collection", "handbook", folder=folder)
     run("ingest", "notes.md", "--collection", "faq", folder=folder)
     run("actions", "add", "atlas", "openapi.yaml", folder=folder)
+    run("tables", "add", "shop", folder=folder)
     run("eval", "judged/handbook", "--json", "before.json", folder=folder)
     return folder
 

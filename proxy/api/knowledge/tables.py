@@ -3,7 +3,7 @@
 The gateway imports the module only where a database is configured.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -69,10 +69,13 @@ class FoundTableCards(Closed, frozen=True, tag_field="object", tag="tables.searc
     text: Annotated[str, doc("The tables, as a model reads them")]
 
 
+_Cell = str | int | float | bool | None
+
+
 class TableRows(Closed, frozen=True, tag_field="object", tag="tables.result"):
     database: str
     columns: list[str]
-    rows: list[list[Any]]
+    rows: list[list[_Cell]]
     cut: Annotated[bool, doc("Whether there are more rows")]
     ms: float
 
