@@ -244,7 +244,7 @@ def test_tables_are_listed_found_and_queried_over_http(team: Shop) -> None:
     found = team.post("/v1/tables/search", {"query": QUESTION})
     assert "sales" in found.text, found.text
     answer = team.post("/v1/tables/databases/shop/query", {"sql": SQL}).json()
-    assert (answer["columns"], answer["rows"], answer["cut"]) == (["units"], [[12]], False)
+    assert (answer["columns"], answer["rows"], answer["cut"]) == (["units"], [{"units": 12}], False)
     assert "query of shop: 1 rows" in "".join(team.served.log.read_text().splitlines()[-2:])
     assert team.post("/v1/tables/databases/shop/query", {"sql": "SELECT nothing FROM sales"}).status_code in (400, 422)
     assert team.post("/v1/tables/databases/shop", key=team.red).json()["tables"][0]["name"] == "products"

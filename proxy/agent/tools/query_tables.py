@@ -142,7 +142,7 @@ class QueryTables(Tool):
         text, shown = table_text(result, calling.max_chars)
         cut = any(_cell(one).endswith("…") for row in result.rows[:shown] for one in row)
         if shown < len(result.rows) or cut:
-            toolbox, names = calling.chat.toolbox, _different(result.columns)
+            toolbox, names = calling.chat.toolbox, distinct(result.columns)
             rows = [dict(zip(names, row, strict=True)) for row in result.rows]
             id = toolbox.result_store.put(orjson.dumps(rows, default=str).decode())
             (read,) = toolbox.add([ReadResult(toolbox.result_store)])
@@ -194,7 +194,7 @@ def table_text(result: QueryResult, max_chars: int) -> tuple[str, int]:
     return text[:max_chars], len(lines) - 1 - (len(text) > max_chars)
 
 
-def _different(names: Sequence[str]) -> list[str]:
+def distinct(names: Sequence[str]) -> list[str]:
     """Names of columns for an object: a name that is there already gets a number."""
     found: dict[str, None] = {}
     for name in names:

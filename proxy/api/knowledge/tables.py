@@ -3,11 +3,11 @@
 The gateway imports the module only where a database is configured.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from proxy.agent.tools.query_tables import caller_of, queried
+from proxy.agent.tools.query_tables import caller_of, distinct, queried
 from proxy.api.knowledge.access import TABLES, KnowledgeCall, Page
 from proxy.api.knowledge.declarations import Closed, Open, doc, operation
 from proxy.api.knowledge.parameters import QueryText, invalid, query_text
@@ -69,13 +69,10 @@ class FoundTableCards(Closed, frozen=True, tag_field="object", tag="tables.searc
     text: Annotated[str, doc("The tables, as a model reads them")]
 
 
-_Cell = str | int | float | bool | None
-
-
 class TableRows(Closed, frozen=True, tag_field="object", tag="tables.result"):
     database: str
     columns: list[str]
-    rows: list[list[_Cell]]
+    rows: Annotated[list[dict[str, Any]], doc("By column; of columns with one name, the second is name_2")]
     cut: Annotated[bool, doc("Whether there are more rows")]
     ms: float
 
@@ -140,9 +137,9 @@ async def query_table(call: KnowledgeCall, body: _Query) -> TableRows:
     except QueryFailed as error:
         status = 504 if error.kind == "timeout" else 422
         raise ApiError(status, f"The query failed: {error}", code=f"query_{error.kind}", param="sql") from error
-    return TableRows(
-        permitted.database.name, list(result.columns), [list(row) for row in result.rows], result.cut, result.ms
-    )
+    names = distinct(result.columns)
+    rows = [dict(zip(names, row, strict=True)) for row in result.rows]
+    return TableRows(permitted.database.name, names, rows, result.cut, result.ms)
 
 
 async def _permitted(call: KnowledgeCall) -> Permitted:
