@@ -1,6 +1,6 @@
 """What a model reads of tables and of a query's rows."""
 
-from proxy.agent.tools.query_tables import QueryTables, _different, table_text
+from proxy.agent.tools.query_tables import QueryTables, distinct, table_text
 from proxy.tables.access import Permitted
 from proxy.tables.cards import heading
 from proxy.tables.queries import QueryResult
@@ -24,7 +24,7 @@ def test_a_first_row_that_is_cut_is_not_counted() -> None:
 
 
 def test_columns_of_one_name_become_different_members() -> None:
-    assert _different(["id", "id", "id_2", "id"]) == ["id", "id_2", "id_2_2", "id_3"]
+    assert distinct(["id", "id", "id_2", "id"]) == ["id", "id_2", "id_2_2", "id_3"]
 
 
 def test_a_description_stands_once_in_the_tool() -> None:
