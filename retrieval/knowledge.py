@@ -8,12 +8,14 @@ here and implemented in `retrieval.index`. msgspec must be able to encode the ty
 Light on purpose: the gateway imports only `retrieval.knowledge` and `rpc.client`, without a database or an engine.
 """
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 from config.sections import EmbedderSettings, IngestSettings, QdrantSettings, RetrievalSettings
+from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.records.documents import CollectionInfo, DocumentInfo, DocumentLocation, FullDocument, Groups, Passage
 from retrieval.records.files import UploadedFile
 from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
@@ -337,3 +339,37 @@ class Knowledge(Protocol):
     def writing(self) -> Writing: ...
 
     async def close(self) -> None: ...
+
+
+# --- texts of the gateway's own, in a reserved collection
+
+_BATCH = 100  # documents written at a time
+
+
+async def write_texts(
+    knowledge: Knowledge, collection: str, texts: Sequence[DocumentInput], progress: Progress | None
+) -> None:
+    """Write texts, and make the collection if it is missing; the index keeps unchanged ones. Raises RetrievalError."""
+    with contextlib.suppress(CollectionExists):
+        await knowledge.writing.create_collection(collection, None)
+    for at in range(0, len(texts), _BATCH):
+        results = await knowledge.writing.put(collection, texts[at : at + _BATCH])
+        failed = next((result for result in results if result.state in ("refused", "failed")), None)
+        if failed is not None:
+            raise RetrievalError(f"{failed.key} cannot be stored: {failed.reason}")
+        if progress is not None:
+            progress(min(at + _BATCH, len(texts)), len(texts), 0, "")
+
+
+async def remove_texts(knowledge: Knowledge, collection: str, prefix: str, kept: Collection[str]) -> int:
+    """Delete texts with other keys below a prefix, also those that an interrupted write left; returns how many.
+
+    Raises RetrievalError.
+    """
+    removed = 0
+    with contextlib.suppress(UnknownCollection):
+        keys = await knowledge.library.keys_under(collection, prefix)
+        gone = [key for key in keys if key not in kept]
+        for at in range(0, len(gone), _BATCH):
+            removed += await knowledge.writing.detach(collection, gone[at : at + _BATCH], None)
+    return removed

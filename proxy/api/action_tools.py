@@ -26,6 +26,7 @@ from proxy.api.knowledge.access import PENDING
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import K, QueryText, checked, invalid, query_text, read_as
 from proxy.api.knowledge.schemas import Schemas
+from proxy.api.tools import exchange_of
 from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation
 from proxy.apis.request import BadArgument
@@ -33,7 +34,7 @@ from proxy.apis.schema_check import problems
 from proxy.dialects.base import person_in
 from proxy.dialects.errors import ApiError
 from proxy.dialects.quoting import quoted
-from proxy.exchange import EXCHANGE, ActionCall, ActionTrace, Exchange
+from proxy.exchange import ActionCall, ActionTrace, Exchange
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
 from runtime.public_addresses import ForbiddenAddress
@@ -73,19 +74,13 @@ class _Run(Closed, frozen=True):
     arguments: Annotated[dict[str, Any], doc("By the JSON Schema of the action.")] | UnsetType = UNSET
 
 
-def _exchange(context: "ServerRequestContext[Any, Any]") -> Exchange:
-    assert context.request is not None  # always present over HTTP
-    exchange: Exchange = context.request.scope[EXCHANGE]
-    return exchange
-
-
 @dataclass(eq=False, repr=False)
 class ActionTools:
     """The tools, and how they answer."""
 
     actions: Actions
     approvals: Approvals
-    caller: "Callable[[ServerRequestContext[Any, Any]], Exchange]" = _exchange
+    caller: "Callable[[ServerRequestContext[Any, Any]], Exchange]" = exchange_of
     _boundary: "RequestStateBoundary | None" = field(default=None, init=False)
 
     def tools(self) -> "list[types.Tool]":

@@ -16,13 +16,12 @@ import msgspec
 
 from config.sections import RetrievalSettings
 from proxy.api.knowledge.access import index_errors, no_index
-from proxy.api.tools import Tools, tool_schemas
+from proxy.api.tools import Tools, exchange_of, tool_schemas
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.body import whole_body
 from proxy.caller import Rights
 from proxy.dialects.content_encoding import content_encoding
 from proxy.dialects.errors import ApiError, method_not_allowed
-from proxy.exchange import EXCHANGE, Exchange
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 
@@ -171,10 +170,7 @@ def server(
 
 
 def _rights(context: "ServerRequestContext[Any, Any]") -> Rights:
-    request = context.request
-    assert request is not None  # always present over HTTP
-    exchange: Exchange = request.scope[EXCHANGE]
-    return exchange.rights
+    return exchange_of(context).rights
 
 
 async def _run(manager: "StreamableHTTPSessionManager", up: asyncio.Event) -> None:

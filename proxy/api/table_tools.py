@@ -12,9 +12,10 @@ from proxy.agent.tools.query_tables import FIND, QUERY, caller_of, queried
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import QueryText, checked, invalid, query_text, read_as
 from proxy.api.knowledge.schemas import Schemas
+from proxy.api.tools import exchange_of
 from proxy.dialects.errors import ApiError
 from proxy.dialects.quoting import quoted
-from proxy.exchange import EXCHANGE, Exchange
+from proxy.exchange import Exchange
 from proxy.tables.access import NoSuchDatabase, TableQueries
 from proxy.tables.executor import QueryFailed
 from proxy.tables.guard import NotAllowed
@@ -47,18 +48,12 @@ class _Query(Closed, frozen=True):
     database: Annotated[str, doc("As find_tables names it; may be left out if there is one.")] | UnsetType = UNSET
 
 
-def _exchange(context: "ServerRequestContext[Any, Any]") -> Exchange:
-    assert context.request is not None  # always present over HTTP
-    exchange: Exchange = context.request.scope[EXCHANGE]
-    return exchange
-
-
 @dataclass(eq=False, repr=False)
 class TableTools:
     """The tools, and how they answer."""
 
     queries: TableQueries
-    caller: "Callable[[ServerRequestContext[Any, Any]], Exchange]" = _exchange
+    caller: "Callable[[ServerRequestContext[Any, Any]], Exchange]" = exchange_of
 
     def tools(self) -> "Sequence[types.Tool]":
         """As a client lists them."""

@@ -6,7 +6,7 @@ setting. A model reads the texts, so they are quoted like a chat's passages.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -25,8 +25,12 @@ from proxy.api.knowledge.parameters import (
 from proxy.api.knowledge.schemas import Schemas
 from proxy.caller import PermittedSearch, Rights, readable_collections, readable_document, search_permitted
 from proxy.dialects.quoting import quoted, quoted_label
+from proxy.exchange import EXCHANGE, Exchange
 from retrieval.knowledge import DEFAULT_HIT_OPTIONS, Knowledge
 from retrieval.records.search import Hit, Turn
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
 
 _MOST_CHARS = 100_000  # of one document at a time: some 25,000 tokens
 _BETWEEN = "\n\n[…]\n\n"  # between passages of one document
@@ -67,6 +71,13 @@ class _Fetched(Open, frozen=True):
     text: str
     url: Annotated[str, doc("The document's source.")]
     metadata: Annotated[dict[str, Any], doc("collection, format, chars; next_start if the text goes on.")]
+
+
+def exchange_of(context: "ServerRequestContext[Any, Any]") -> Exchange:
+    """The exchange of a request over HTTP."""
+    assert context.request is not None  # always present over HTTP
+    exchange: Exchange = context.request.scope[EXCHANGE]
+    return exchange
 
 
 def tool_schemas() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:

@@ -23,10 +23,9 @@ import msgspec
 from config.sections import ActionsApi
 from proxy.apis.openapi.operation import CallPolicy, Operation, Uncallable
 from proxy.apis.specs import OF_OWNER, SET_ATTRIBUTE, SetRows, Spec, SpecLimits, SpecReader, StoredOperation, encode
-from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
-from retrieval.knowledge import HitOptions, Knowledge, Progress, SearchRequest
+from retrieval.errors import UnknownCollection
+from retrieval.knowledge import HitOptions, Knowledge, Progress, SearchRequest, remove_texts, write_texts
 from retrieval.records.filters import checked_filter
-from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
 from runtime.database import Database
 
@@ -162,7 +161,6 @@ class ActionStore(Database):
             return bool(sql.execute(action_sets.delete().where(action_sets.c.name == name)).rowcount)
 
 
-_BATCH = 100  # documents written at a time
 _HITS_PER_OPERATION = 5  # chunks per operation
 _CANDIDATES = 100  # per arm: an operation has two to four chunks
 _FURTHER_HITS = 2_000  # and candidates, for a caller who may call few of the operations found
@@ -271,9 +269,9 @@ class ActionLibrary:
         async with self.store.turn(name):  # two concurrent writes would remove each other's texts
             before = await asyncio.to_thread(self.store.revisions, name)
             await asyncio.to_thread(self.store.note_document, name, "")
-            await self._write_texts(rows.texts, progress)
+            await write_texts(self.knowledge, COLLECTION, rows.texts, progress)
             await asyncio.to_thread(self.store.put, row, rows.operations)
-            await self._remove_texts(name, {text.key for text in rows.texts})
+            await remove_texts(self.knowledge, COLLECTION, f"{name}/", {text.key for text in rows.texts})
             await asyncio.to_thread(self.store.note_document, name, rows.hash)
         added = len(now.keys() - before.keys())
         changed = sum(1 for each in now.keys() & before.keys() if now[each] != before[each])
@@ -286,7 +284,7 @@ class ActionLibrary:
         """Delete a set; returns whether it existed. Raises RetrievalError."""
         async with self.store.turn(name):
             existed = await asyncio.to_thread(self.store.remove, name)
-            return await self._remove_texts(name, ()) > 0 or existed
+            return await remove_texts(self.knowledge, COLLECTION, f"{name}/", ()) > 0 or existed
 
     async def find(
         self,
@@ -351,27 +349,6 @@ class ActionLibrary:
         with contextlib.suppress(KeyError):
             return _with_producers(names, k, exists, lambda names: store.remembered(names, rows))
         return await asyncio.to_thread(_with_producers, names, k, exists, lambda names: store.found(names, rows))
-
-    async def _write_texts(self, texts: Sequence[DocumentInput], progress: Progress | None) -> None:
-        with contextlib.suppress(CollectionExists):
-            await self.knowledge.writing.create_collection(COLLECTION, None)
-        for at in range(0, len(texts), _BATCH):
-            results = await self.knowledge.writing.put(COLLECTION, texts[at : at + _BATCH])
-            failed = next((result for result in results if result.state in ("refused", "failed")), None)
-            if failed is not None:
-                raise RetrievalError(f"{failed.key} cannot be stored: {failed.reason}")
-            if progress is not None:
-                progress(min(at + _BATCH, len(texts)), len(texts), 0, "")
-
-    async def _remove_texts(self, name: str, kept: Collection[str]) -> int:
-        """Delete a set's texts with other keys, also those that an interrupted write left; returns how many."""
-        writing, removed = self.knowledge.writing, 0
-        with contextlib.suppress(UnknownCollection):
-            keys = await self.knowledge.library.keys_under(COLLECTION, f"{name}/")
-            gone = [key for key in keys if key not in kept]
-            for at in range(0, len(gone), _BATCH):
-                removed += await writing.detach(COLLECTION, gone[at : at + _BATCH], None)
-        return removed
 
 
 def _with_producers(

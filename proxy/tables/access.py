@@ -30,9 +30,8 @@ class Caller:
 class Configured:
     """One row of `tables`."""
 
-    source: Callable[
-        [DatabaseSource], DatabaseSource | None
-    ]  # where the database is now, of where it was when it was read
+    # Where the database is now, of where it was when it was read.
+    source: Callable[[DatabaseSource], DatabaseSource | None]
     visible: Callable[[DatabaseSchema], DatabaseSchema]  # what the settings show of it
     rows: Mapping[str, str]  # table -> condition with placeholders
     offer: bool  # to chats that do not name it

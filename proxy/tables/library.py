@@ -6,7 +6,6 @@ database DATABASE/.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,8 +17,8 @@ import msgspec
 
 from proxy.tables.cards import card, heading, search_text, shortened, title_of, tokens_of, words_of
 from proxy.tables.schema import DatabaseSchema, DatabaseSource, TableSchema
-from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
-from retrieval.knowledge import HitOptions, Knowledge, Progress, SearchRequest
+from retrieval.errors import UnknownCollection
+from retrieval.knowledge import HitOptions, Knowledge, Progress, SearchRequest, remove_texts, write_texts
 from retrieval.records.filters import checked_filter
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import ALL, Hit, Retrieved, Turn, View
@@ -28,7 +27,6 @@ from runtime.database import Database
 COLLECTION = ".tables"  # reserved (`retrieval.records.documents.is_reserved`)
 _DATABASE, _TABLE = "table_database", "table"  # attributes of a text
 _FILE = "tables.db"
-_BATCH = 100  # documents written at a time
 _HITS = 300  # chunks: a table has one for each dozen of columns
 _LEAST_CHUNKS = 150  # as for actions: in a few chunks, any word is rare
 _FILTER_VALUES = 100  # in one filter condition
@@ -147,9 +145,9 @@ class TableLibrary:
         texts = _texts(database)
         async with self.store.turn(name):  # two concurrent writes would remove each other's texts
             stored = (await asyncio.to_thread(self.store.databases)).get(name)
-            await self._write_texts(texts, progress)
+            await write_texts(self.knowledge, COLLECTION, texts, progress)
             await asyncio.to_thread(self.store.put, source, database)
-            await self._remove_texts(name, {one.key for one in texts})
+            await remove_texts(self.knowledge, COLLECTION, f"{name}/", {one.key for one in texts})
         before = {} if stored is None else {one.name: one for one in stored.database.tables}
         now = {one.name: one for one in database.tables}
         added, removed = len(now.keys() - before.keys()), len(before.keys() - now.keys())
@@ -160,7 +158,7 @@ class TableLibrary:
         """Delete a database; returns whether it existed. Raises RetrievalError."""
         async with self.store.turn(name):
             existed = await asyncio.to_thread(self.store.remove, name)
-            return await self._remove_texts(name, ()) > 0 or existed
+            return await remove_texts(self.knowledge, COLLECTION, f"{name}/", ()) > 0 or existed
 
     async def find(
         self,
@@ -201,27 +199,6 @@ class TableLibrary:
             return await self.knowledge.search.retrieve(request)
         except UnknownCollection:
             return None
-
-    async def _write_texts(self, texts: Sequence[DocumentInput], progress: Progress | None) -> None:
-        with contextlib.suppress(CollectionExists):
-            await self.knowledge.writing.create_collection(COLLECTION, None)
-        for at in range(0, len(texts), _BATCH):
-            results = await self.knowledge.writing.put(COLLECTION, texts[at : at + _BATCH])
-            failed = next((result for result in results if result.state in ("refused", "failed")), None)
-            if failed is not None:
-                raise RetrievalError(f"{failed.key} cannot be stored: {failed.reason}")
-            if progress is not None:
-                progress(min(at + _BATCH, len(texts)), len(texts), 0, "")
-
-    async def _remove_texts(self, name: str, kept: Collection[str]) -> int:
-        """Delete a database's texts with other keys; returns how many."""
-        removed = 0
-        with contextlib.suppress(UnknownCollection):
-            keys = await self.knowledge.library.keys_under(COLLECTION, f"{name}/")
-            gone = [key for key in keys if key not in kept]
-            for at in range(0, len(gone), _BATCH):
-                removed += await self.knowledge.writing.detach(COLLECTION, gone[at : at + _BATCH], None)
-        return removed
 
 
 def _texts(database: DatabaseSchema) -> list[DocumentInput]:
