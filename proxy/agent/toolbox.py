@@ -14,7 +14,7 @@ import orjson
 
 from config.sections import ActionCallsSettings
 from proxy.agent.conversation import NEW, Conversation
-from proxy.agent.text_calls.written_calls import typed
+from proxy.agent.text_calls.written_calls import is_block, typed
 from proxy.agent.tools.result_store import ResultStore
 from proxy.agent.writes.confirming import CodeAnswer, Proposed, Writes
 from proxy.agent.writes.pending import PendingWrite
@@ -82,6 +82,7 @@ class Tool(Protocol):
     schema: Mapping[str, Any]  # of the arguments
     effect: Effect = "reads"
     asked: Collection[str] = ()  # the arguments that only a person knows
+    code: str = ""  # argument that a model may write as a code block of this language, in place of a call
 
     async def call(self, arguments: dict[str, Any], calling: "Calling") -> ToolResult:
         """Make a call. An exception is a gateway fault, and a text for the model."""
@@ -159,7 +160,7 @@ class Toolbox:
 
     def owner(self, name: str) -> Owner:
         """Who answers a call. A client's tool without a name may have any name."""
-        if name in self.tools:
+        if self.name_here(name) in self.tools:
             return "gateway"
         return "client" if self.others or name in self.taken else "nobody"
 
@@ -170,7 +171,13 @@ class Toolbox:
         """
         if made_up and letters.startswith(PREFIX) and letters not in self.taken:
             return True
-        return any(name.startswith(letters) for name in self.tools) if begun else letters in self.tools
+        return any(name.startswith(letters) for name in self.tools) if begun else self.name_here(letters) in self.tools
+
+    def name_here(self, name: str) -> str:
+        """The name of a call's tool; a code block is called by its opening, such as ```sql."""
+        if not is_block(name):
+            return name
+        return next((one for one, tool in self.tools.items() if tool.code and name == f"```{tool.code}"), name)
 
     def named(self, name: str) -> Tool | None:
         """The tool with this name. Models that write calls as text leave out the prefix: getOrder, not act_getOrder."""

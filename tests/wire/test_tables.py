@@ -37,6 +37,8 @@ embedder: {{model: hash}}
 models:
   gpt-x: {{api_base: "{model}/v1"}}
   gpt-text: {{api_base: "{model}/v1", tools: text}}
+  gpt-block: {{api_base: "{model}/v1"}}
+  gpt-calls: {{api_base: "{model}/v1"}}
 tables:
   shop:
     url: sqlite:///{folder}/shop.sqlite
@@ -140,6 +142,44 @@ def test_a_model_that_is_asked_in_text_queries_too(team: Shop) -> None:
     model = team.script(says(f"```json\n{call}\n```"), says(ANSWER))
     assert team.chat(CompletionsChat, "gpt-text").ask(QUESTION).text == ANSWER
     assert "12" in model.received[1]["messages"][-1]["content"]
+
+
+@STREAMED
+@pytest.mark.parametrize("model_name", ["gpt-text", "gpt-block"])
+def test_a_block_of_sql_is_a_query(team: Shop, stream: bool, model_name: str) -> None:
+    """Small models write SQL for the person in place of a call; words that follow are made up."""
+    said = f"To find it, use the query that shows the units:\n\n```sql\n-- units\n{SQL};\n```\n\nIt returns 99."
+    model = team.script(says(said), says(ANSWER), one_byte=stream)
+    text = team.chat(CompletionsChat, model_name).ask(QUESTION, stream=stream).text
+    assert text.endswith(ANSWER)
+    assert "SELECT" not in text
+    assert "99" not in text
+    assert "12" in json.dumps(model.received[1]["messages"][-1])
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("Which SQL counts the units of Fruity Fedora?", f"```sql\n{SQL}\n```"),  # the SQL is the answer
+        (QUESTION, "```sql\nCREATE INDEX a ON sales (units)\n```"),
+        (QUESTION, f"```sql\n{SQL}\n"),  # cut off
+        (QUESTION, f"```\n{SQL}\n```"),
+    ],
+    ids=["asked for", "no query", "cut", "no language"],
+)
+@pytest.mark.parametrize("model_name", ["gpt-text", "gpt-block"])
+def test_another_block_is_text(team: Shop, asked: str, said: str, model_name: str) -> None:
+    model = team.script(says(said), says("no second round"))
+    assert team.chat(CompletionsChat, model_name).ask(asked).text == said
+    assert len(model.received) == 1
+
+
+def test_the_block_of_a_model_that_makes_calls_is_text(team: Shop) -> None:
+    team.script(calls(("query_tables", {"sql": SQL})), says(ANSWER))
+    team.chat(CompletionsChat, "gpt-calls").ask(QUESTION)
+    said = f"```sql\n{SQL}\n```"
+    team.script(says(said), says("no second round"))
+    assert team.chat(CompletionsChat, "gpt-calls").ask(QUESTION).text == said
 
 
 def test_an_error_of_the_database_goes_back_to_the_model_twice(team: Shop) -> None:

@@ -19,7 +19,14 @@ from proxy.agent.ask.protocol_replies import ProtocolReader
 from proxy.agent.ask.tool_protocols import FORM_REFUSED, TOOLS_REFUSED, ToolProtocols, refused_function
 from proxy.agent.ask.transcript import Transcript
 from proxy.agent.events import ClientReply, Envelope, Event, Json
-from proxy.agent.text_calls.written_calls import Stands, last_lines, names_call, stands_nowhere, written_call
+from proxy.agent.text_calls.written_calls import (
+    Stands,
+    is_block,
+    last_lines,
+    names_call,
+    stands_nowhere,
+    written_call,
+)
 from proxy.agent.toolbox import Toolbox
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.dialects import sse
@@ -102,6 +109,7 @@ class ModelTurn:
         self.cut = False  # `max_tokens` cut off a gateway call
         self.text: str | None = None
         self.written = False  # the call came as text
+        self.block = False  # as a code block, which says nothing of how the model makes other calls
         self.leaked = False  # as text in template marks, though the model calls by tools
         self._owners = _Owners(toolbox)
         # Events wait before the first text or call, while a call has no name, and while text may become a call.
@@ -250,6 +258,7 @@ class ModelTurn:
 
     def _take_calls(self, text: str | None, calls: Sequence[ToolCall]) -> None:
         self.text = text
+        calls = [replace(one, name=self._toolbox.name_here(one.name)) for one in calls]
         ours = [self._owners.is_ours(one.name) for one in calls]
         own_id = f"{_OWN_ID}{secrets.token_hex(8)}"  # for a call without an id of its own; no two rounds share ids
         ids = {one.id for one, our in zip(calls, ours, strict=True) if not our}  # ids that the client has
@@ -272,7 +281,8 @@ class ModelTurn:
         found = written_call(self._lines, before, self._names_call, self._stands)
         if found is None or ((by_tools := self._by_tools()) and not found.template):
             return
-        self.all_calls = self.calls = [replace(found.call, id=id)]
+        self.block = is_block(found.call.name)
+        self.all_calls = self.calls = [replace(found.call, id=id, name=self._toolbox.name_here(found.call.name))]
         self.text, self.written, self.leaked = before or None, True, by_tools
 
     def _read_lines(self, text: object) -> None:
@@ -570,7 +580,7 @@ class ChatModel:
             return
         if not turn.written:
             self._protocols.note_call_by_tools(self._target)
-        elif not turn.leaked and not self._transcript.hidden and not self._transcript.flattened:
+        elif not (turn.leaked or turn.block or self._transcript.hidden or self._transcript.flattened):
             self._lower(refused=False)
 
     def calls_by_tools(self) -> bool:

@@ -55,6 +55,9 @@ _OTHERS = re.compile(
 
 def stands_in(call: ToolCall, texts: Iterable[str]) -> bool:
     """Whether one of these texts has the call, in any spelling, with all its argument words near its name."""
+    if call.name.startswith("```"):  # a code block: the code itself stands there
+        code = "".join(plain(" ".join(json.loads(call.arguments).values())).split())
+        return any(code in "".join(plain(text).split()) for text in texts)
     words = _words(plain(" ".join(_leaves(call.arguments))))
     window = max(_LEAST_WINDOW_CHARS, 4 * len(call.arguments))
     named = re.compile(rf"(?<![\w-]){re.escape(call.name.casefold())}(?![\w-])")

@@ -19,6 +19,8 @@ name before the arguments (`act_a: {"x": 1}`, `act_a(x=1)`), or the name in a mo
 
 One parser reads them all: marks, name, what is between, and arguments in one of four forms. A name between other words
 is not a call.
+
+A code block with a query is a call, too, if a tool takes one (`Tool.code`): small models write SQL and do not call.
 """
 
 import ast
@@ -88,6 +90,11 @@ _PARAMETER = re.compile(
 )
 _QUOTATION_MARK = re.compile(r'<escape>|<\|"\|>')  # FunctionGemma's and Gemma's
 _BARE_MEMBER = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
+_BLOCK = re.compile(r"\s*(?P<opening>```(?P<language>\w+))[ \t]*\n(?:\s+|--[^\n]*\n)*")
+_BLOCK_MARK = "```"
+_COMMENT = re.compile(r"-|--[^\n]*")
+_WORD_END = re.compile(r"\W")
+_QUERY_WORDS = ("select", "with")
 _BRACKETS = re.compile(r"\\.|[\"'(){}\[\]]", re.DOTALL)
 _WORDS_OF_JSON = {"true": True, "false": False, "null": None}
 _MOST_CHARS = 20_000
@@ -96,7 +103,7 @@ _MOST_CHARS = 20_000
 class SpelledCall(NamedTuple):
     """A call that begins a text."""
 
-    call: ToolCall
+    call: ToolCall  # of a code block: with the block's opening for a name
     end: int  # where the call's text ends
     template: bool  # in a model's template marks
     further: bool  # an object with members that a call does not have
@@ -145,6 +152,9 @@ def begins_call(text: str, owns: Owns, owns_beginning: Owns) -> bool | None:
 
     owns: whether a gateway tool has this name; owns_beginning: a name that begins like this.
     """
+    block = _BLOCK.match(text)
+    if block is not None and owns(block["opening"]):
+        return _is_query(text[block.end() :])
     head = _head(text)
     if head.rest[:1] in ("", "[", "{"):
         return _is_object_call(head.rest, owns, owns_beginning)
@@ -152,6 +162,20 @@ def begins_call(text: str, owns: Owns, owns_beginning: Owns) -> bool | None:
     if named is None:
         return False
     return _is_named_call(named[0], head.rest[named.end() :], head, owns, owns_beginning)
+
+
+def is_block(name: str) -> bool:
+    """Whether a call's name is the opening of a code block."""
+    return name.startswith(_BLOCK_MARK)
+
+
+def _is_query(code: str) -> bool | None:
+    if _COMMENT.fullmatch(code):
+        return None
+    word = _WORD_END.split(code.lower(), maxsplit=1)[0]
+    if len(word) < len(code):
+        return word in _QUERY_WORDS
+    return None if any(one.startswith(word) for one in _QUERY_WORDS) else False
 
 
 def in_template(text: str) -> bool:
@@ -217,6 +241,8 @@ def spelled_call(text: str, owns: Owns) -> SpelledCall | None:
 
     Arguments that cannot be read stay as written: the model reads the fault.
     """
+    if (block := _BLOCK.match(text)) is not None and owns(block["opening"]):
+        return _block_call(text, block)
     head = _head(text)
     at = len(text) - len(head.rest)
     if not head.rest:
@@ -231,6 +257,16 @@ def spelled_call(text: str, owns: Owns) -> SpelledCall | None:
     call = _of_object(value, owns, 0)
     further = isinstance(value, dict) and not value.keys() <= _MEMBERS
     return None if call is None else SpelledCall(call, at + end, head.template, further)
+
+
+def _block_call(text: str, block: re.Match[str]) -> SpelledCall | None:
+    """The call in a code block. block: its beginning."""
+    end = text.find(_BLOCK_MARK, block.end())
+    if end < 0 or not _is_query(text[block.end() :]):
+        return None
+    arguments = {block["language"]: text[block.end("opening") : end].strip()}
+    call = ToolCall("", block["opening"], json.dumps(arguments))
+    return SpelledCall(call, end + len(_BLOCK_MARK), template=False, further=False)
 
 
 def _cut_object_call(text: str, owns: Owns) -> ToolCall | None:
@@ -407,6 +443,8 @@ class LineCall(NamedTuple):
 
 def is_quote(found: SpelledCall, before: str, text: str, stands: Stands) -> bool:
     """Whether a call's text is a quote. before: the answer before it. text: from the call on."""
+    if is_block(found.call.name):  # what is said before a query is no sign: "the query that shows …"
+        before = before.rpartition("\n")[2]
     return is_marked(before, text[: found.end], text[found.end :]) or stands(found.call)
 
 
@@ -426,7 +464,8 @@ def written_call(text: str, before: str, owns: Owns, stands: Stands = stands_now
     after = text[found.end :]
     closers = CLOSERS.match(after)
     rest = after[closers.end() if closers else 0 :]
-    if rest and begins_call(rest, owns, owns) is False and (not found.template or "\n" not in after[: -len(rest)]):
+    words_may_follow = found.template or is_block(found.call.name)
+    if rest and begins_call(rest, owns, owns) is False and not (words_may_follow and "\n" in after[: -len(rest)]):
         return None
     if is_quote(found, before, text, stands):
         return None

@@ -2,7 +2,9 @@
 
 import datetime
 import logging
+import re
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +27,7 @@ log = logging.getLogger("ragway")
 QUERY, FIND = "query_tables", "find_tables"
 _MOST_CELL_CHARS = 300
 _MOST_LOGGED_CHARS = 500
+_SQL = re.compile(r"sql|\bselect\b", re.IGNORECASE)
 _FAILED_ENOUGH = "The query failed again. Do not query again: tell the user what could not be found out."
 
 
@@ -61,7 +64,8 @@ class TableOffers:
             exchange.action_trace.table_search = TableSearch(list(permitted), tables, found.relevance, offered)
         if not offered:
             return []
-        tools: list[Tool] = [QueryTables(self.queries, permitted, found.text, self.retries)]
+        code = "" if _SQL.search(turns[-1].text) else "sql"
+        tools: list[Tool] = [QueryTables(self.queries, permitted, found.text, self.retries, code=code)]
         if not found.whole:
             tools.append(FindTables(self.queries, permitted))
         return tools
@@ -104,6 +108,7 @@ class QueryTables(Tool):
     retries: int
     today: datetime.date = field(default_factory=datetime.date.today)
     failures: int = 0
+    code: str = "sql"  # "": the person asks for SQL, so SQL is the answer
     name = QUERY
 
     def __post_init__(self) -> None:
@@ -118,13 +123,14 @@ class QueryTables(Tool):
             self.schema = arguments_schema("sql", sql=sql)
         else:
             database = {"type": "string", "enum": list(dialects), "description": "The database of the tables"}
-            self.schema = {**arguments_schema("sql", database=database, sql=sql), "required": ["database", "sql"]}
+            self.schema = arguments_schema("sql", database=database, sql=sql)
 
     async def call(self, arguments: dict[str, Any], calling: Calling) -> ToolResult:
         if self.failures > self.retries:
             return Refused(_FAILED_ENOUGH, "limit")
-        name = arguments.get("database") or next(iter(self.permitted))
-        permitted, exchange, traced, sql = self.permitted[name], calling.chat.exchange, calling.traced, arguments["sql"]
+        exchange, traced, sql = calling.chat.exchange, calling.traced, arguments["sql"]
+        name = arguments.get("database") or self._database_of(sql)
+        permitted = self.permitted[name]
         traced.operation = f"{name}/{QUERY}"
         try:
             result = await queried(self.queries, permitted, sql, exchange, traced)
@@ -136,6 +142,15 @@ class QueryTables(Tool):
         traced.sent = True
         exchange.actions = (*exchange.actions, traced.operation)
         return Done(await self._text(result, sql, permitted, calling), known=True, fits=True)
+
+    def _database_of(self, sql: str) -> str:
+        """The database that most words of a query name tables of."""
+        words = Counter(re.findall(r"\w+", sql.lower()))
+
+        def named(name: str) -> int:
+            return sum(words[one.name.lower()] for one in self.permitted[name].database.tables)
+
+        return max(self.permitted, key=named)
 
     async def _text(self, result: QueryResult, sql: str, permitted: Permitted, calling: Calling) -> str:
         """The rows for the model; a result without values says which values are similar to those asked for."""

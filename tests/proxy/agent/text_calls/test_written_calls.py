@@ -1,8 +1,12 @@
 """Calls that a model writes as text, and texts that only resemble a call."""
 
-import pytest
+import json
 
-from proxy.agent.text_calls.quotes import is_marked
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.agent.text_calls.quotes import is_marked, stands_in
 from proxy.agent.text_calls.written_calls import (
     begins_call,
     cut_call,
@@ -34,11 +38,13 @@ SLOW = [  # beginnings of a call before which and after which white space may st
     "act_a(x",
     "act_a(x =",
     "act_a:",
+    "```sql\n",
+    "```sql\nselect",
 ]
 
 
 def owns(name: str) -> bool:
-    return name == "act_a"
+    return name in {"act_a", "```sql"}
 
 
 def owns_beginning(name: str) -> bool:
@@ -92,6 +98,39 @@ def test_a_call_begins_a_line_however_long_the_answer(text: str, last: str) -> N
     for at in range(max(0, len(text) - 60), len(text)):
         in_pieces = last_lines(in_pieces + text[at], owns, owns_beginning)
     assert in_pieces == last
+
+
+def takes_sql(name: str) -> bool:
+    return name == "```sql"
+
+
+def never(_name: str) -> bool:
+    return False
+
+
+@given(st.sampled_from(["select 1", "WITH a AS (SELECT 1)\nSELECT * FROM a", "-- `a`\n  Select\t'x'"]), st.data())
+def test_a_block_with_a_query_is_a_call_in_any_pieces(sql: str, data: st.DataObject) -> None:
+    text = f"  ```sql \n{sql}\n```"
+    found = spelled_call(text + "\nWords.", takes_sql)
+    assert found is not None
+    assert found.call == ToolCall("", "```sql", json.dumps({"sql": sql}))
+    assert found.end == len(text)
+    cut = text[: data.draw(st.integers(2, len(text)))]
+    assert begins_call(cut, takes_sql, never) is not False, "the text waits until it is clear"
+    assert spelled_call(cut, takes_sql) is None or cut == text
+
+
+@pytest.mark.parametrize("code", ["", "insert", "selective", "within", "-", "-- select 1", "1", "{"])
+def test_a_block_without_a_query_is_no_call(code: str) -> None:
+    assert written_call(f"```sql\n{code}\n```", "", takes_sql) is None
+    assert begins_call(f"```sql\n{code}\nwords", takes_sql, never) in {False, None}
+
+
+@given(st.sampled_from(["select a.b from c where d = 'e'", "SELECT\n1"]), st.sampled_from([" ", "\n", "\n\n  "]))
+def test_a_query_that_stands_in_a_text_is_a_quote(sql: str, gap: str) -> None:
+    call = ToolCall("", "```sql", json.dumps({"sql": sql}))
+    assert stands_in(call, ["", f"The page says: {sql.replace(' ', gap).upper()}; and so on."])
+    assert not stands_in(call, [sql[:-1], "query_tables sql"])
 
 
 @pytest.mark.parametrize("text", ["```\nact_a\n```", "```python\nact_a\n```", "`act_a`", "[to=functions.act_a]"])
