@@ -28,6 +28,15 @@ _NO_LETTERS = ("Cc", "Cf", "Zl", "Zp")  # Unicode categories: control and format
 ANY_MODEL = "*"  # stands for the model, if a request names none
 
 
+def _is_plain(name: str) -> bool:
+    """Whether a name has neither blanks around it nor control and format characters."""
+    if name != name.strip():
+        return False
+    if name.isascii():
+        return name.isprintable()
+    return not any(unicodedata.category(letter) in _NO_LETTERS for letter in name)
+
+
 class Routes:
     """Configured models: an exact name wins, else the longest pattern that ends with *."""
 
@@ -44,8 +53,7 @@ class Routes:
         Raises ApiError 404, the same for an unknown model and for one that the caller may not use. Names that upstreams
         may read differently are unknown: some cut off blanks, or end at a control character.
         """
-        plain = name == name.strip() and not any(unicodedata.category(letter) in _NO_LETTERS for letter in name)
-        target = self.row_of(name) if plain else None
+        target = self.row_of(name) if _is_plain(name) else None
         if target is None or name not in rights.models:
             raise self.absent(name, rights)
         return target if target.model else replace(target, model=name)
