@@ -39,6 +39,14 @@ from tests.support.gateway import serving
 
 Question = dict[str, Any]
 WAYS = ("plain", "no hints", "hints")
+# A slow model takes more than `action_calls.total_s` for two rounds.
+SETTINGS = """
+models:
+  m: {{api_base: "{url}/v1", tools: text}}
+embedder: {{model: hash}}
+action_calls: {{total_s: 1200}}
+tables:
+{tables}"""
 MOST_PERMUTATIONS = 5_000
 TIMEOUT_S = 1_200.0
 _QUERY_S = 10.0
@@ -148,7 +156,7 @@ def main() -> None:
         model = [args.model, str(args.at_once)]
         url = stack.enter_context(serving_model(args.python, model, folder / "model.log"))
         tables = "".join(f'  {name}: {{url: "sqlite:///{file.resolve()}"}}\n' for name, file in files.items())
-        settings = f'models:\n  m: {{api_base: "{url}/v1", tools: text}}\nembedder: {{model: hash}}\ntables:\n{tables}'
+        settings = SETTINGS.format(url=url, tables=tables)
         served = stack.enter_context(serving(folder / "data", folder, settings))
         while any(f"tables.{name}: " not in served.log.read_text() for name in files):
             time.sleep(0.2)
