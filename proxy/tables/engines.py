@@ -227,7 +227,8 @@ class SqliteEngine:
             if "out of memory" in text:
                 return _too_large(ask.limits)
             broken = "unable to open" in text or "disk I/O" in text or ("malformed" in text and "disk" in text)
-            if denied or text.startswith("no such"):  # what is forbidden looks as if it were not there
+            absent = text.startswith("no such") and "function" not in text  # YEAR(…), which other databases have
+            if denied or absent:  # what is forbidden looks as if it were not there
                 return NoResult(_NOTHING_THERE)
             return NoResult(masked(text, ask.sql), broken=broken)
         finally:
@@ -359,8 +360,9 @@ class DuckEngine:
             return _too_large(ask.limits)
         except duckdb.FatalException as error:
             return NoResult(masked(str(error), ask.sql), broken=True)
-        except (duckdb.CatalogException, duckdb.PermissionException):
-            return NoResult(_NOTHING_THERE)
+        except (duckdb.CatalogException, duckdb.PermissionException) as error:
+            function = "Function with name" in str(error)
+            return NoResult(masked(str(error), ask.sql) if function else _NOTHING_THERE)
         except (duckdb.Error, ValueError, OverflowError) as error:
             return NoResult(masked(str(error), ask.sql))
         finally:
@@ -440,7 +442,6 @@ class PostgresEngine:
         except (
             errors.InsufficientPrivilege,
             errors.UndefinedTable,
-            errors.UndefinedFunction,
             errors.InvalidSchemaName,
         ):
             return NoResult(_NOTHING_THERE)

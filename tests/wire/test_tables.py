@@ -155,6 +155,10 @@ def test_a_block_of_sql_is_a_query(team: Shop, stream: bool, model_name: str) ->
     assert "SELECT" not in text
     assert "99" not in text
     assert "12" in json.dumps(model.received[1]["messages"][-1])
+    if model_name == "gpt-text":
+        instructions = model.received[0]["messages"][0]["content"]
+        assert "\n- sold_on TEXT\n" in instructions, "a column a line"
+        assert "code block alone:\n```sql" in instructions
 
 
 @pytest.mark.parametrize(

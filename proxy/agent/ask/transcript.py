@@ -258,7 +258,7 @@ def request_parts(
         return [*edits_of(request, before, []), *final], ""
     texts = edits_of(request, before, [json_bytes(one) for one in as_texts(_messages(b",".join(hidden)))])
     functions = [orjson.loads(one.definition(name))["function"] for name, one in _shown(toolbox)]
-    listed = "\n".join(_listed(one, toolbox.tools[one["name"]].asked) for one in functions)
+    listed = "\n".join(_listed(one, toolbox.tools[one["name"]]) for one in functions)
     notes = (_PASSAGES if toolbox.passages else "") + (_CHANGING.format(toolbox.changing) if toolbox.changing else "")
     if toolbox.go_on and not hidden:
         notes += f"\n{toolbox.go_on}"
@@ -327,17 +327,20 @@ def _written(call: Mapping[str, Any]) -> str:
     return example(tool_name(call), called.get("arguments", called.get("input")) or "{}")
 
 
-def _listed(function: Mapping[str, Any], asked: Collection[str] = ()) -> str:
-    """An operation's lines in the instructions. asked: arguments that only a person knows."""
+def _listed(function: Mapping[str, Any], tool: Tool) -> str:
+    """An operation's lines in the instructions."""
     schema = function["parameters"]
     members = ", ".join(f'"{name}": …' for name in schema["properties"])
     rows = [f"{function['name']}: {' '.join(function['description'].split())}", f"  arguments: {{{members}}}"]
     for name, given in schema["properties"].items():
         one = given if isinstance(given, dict) else {}  # the schema `true`
         required = ", required" if name in schema["required"] else ""
-        required += ", only the user knows it" if name in asked else ""
-        meaning = ": " + " ".join(str(one["description"]).split()) if one.get("description") else ""
+        required += ", only the user knows it" if name in tool.asked else ""
+        words = str(one.get("description", ""))
+        meaning = f": {words if name == tool.code else ' '.join(words.split())}" if words else ""
         rows.append(f"  {name} ({_kind(one)}{required}){meaning}")
+    if tool.code:
+        rows.append(f"  in place of the JSON object, you may answer with a code block alone:\n```{tool.code}\n…\n```")
     if "$defs" in schema:
         rows.append("  definitions: " + orjson.dumps(schema["$defs"]).decode()[:_MOST_SCHEMA_CHARS])
     return "\n".join(rows)

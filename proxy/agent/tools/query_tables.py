@@ -28,6 +28,8 @@ QUERY, FIND = "query_tables", "find_tables"
 _MOST_CELL_CHARS = 300
 _MOST_LOGGED_CHARS = 500
 _SQL = re.compile(r"sql|\bselect\b", re.IGNORECASE)
+_AGAIN = "Correct the query and call again."
+_OTHER_VALUE = "If such a value is meant, query again with it, spelled as here."
 _FAILED_ENOUGH = "The query failed again. Do not query again: tell the user what could not be found out."
 
 
@@ -136,7 +138,7 @@ class QueryTables(Tool):
             result = await queried(self.queries, permitted, sql, exchange, traced)
         except (NotAllowed, QueryFailed) as error:
             self.failures += 1
-            more = f"\n{_FAILED_ENOUGH}" if self.failures > self.retries else ""
+            more = "\n" + (_FAILED_ENOUGH if self.failures > self.retries else _AGAIN)
             timed_out = isinstance(error, QueryFailed) and error.kind == "timeout"
             return Refused(quoted(f"No rows: {error}") + more, "timeout" if timed_out else "api_error")
         traced.sent = True
@@ -166,7 +168,7 @@ class QueryTables(Tool):
         if result.cut:
             text += "\n(There are more rows than a query returns: count or sum in SQL, or narrow the query.)"
         if is_empty(result) and (similar := await similar_values(self.queries, permitted, sql)):
-            text += "\n" + quoted("\n".join(similar))
+            text += "\n" + quoted("\n".join(similar)) + f"\n{_OTHER_VALUE}"
         return text
 
 

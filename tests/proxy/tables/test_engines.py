@@ -54,6 +54,14 @@ def test_hostile_statements_have_no_effect_without_the_guard(open_shop: tuple[Sh
     assert isinstance(engine.query(Ask("SELECT id FROM sales", LIMITS)), QueryResult)
 
 
+def test_a_function_that_the_database_lacks_is_named(open_shop: tuple[Shop, Engine]) -> None:
+    _, engine = open_shop
+    found = engine.query(Ask("SELECT fortnight(id) FROM sales", LIMITS))
+    assert isinstance(found, NoResult)
+    assert "fortnight" in found.text
+    assert CANARY not in found.text
+
+
 def test_columns_and_tables_that_sqlite_must_not_read(tmp_path: Path) -> None:
     made = shop("sqlite", tmp_path, Postgres)  # type: ignore[arg-type]
     engine = opened(made.source, 256)
@@ -63,7 +71,6 @@ def test_columns_and_tables_that_sqlite_must_not_read(tmp_path: Path) -> None:
         ("SELECT count(*) FROM secrets", "SELECT count(*) FROM foo"),
         ("SELECT name FROM customers WHERE ssn LIKE 'k%'", "SELECT name FROM customers WHERE foo LIKE 'k%'"),
         ("SELECT name FROM sqlite_master", "SELECT name FROM foo"),
-        ("SELECT zeroblob(9)", "SELECT foo(9)"),
     ):
         assert engine.query(Ask(forbidden, LIMITS, READ)) == engine.query(Ask(absent, LIMITS, READ))
     engine.close()
