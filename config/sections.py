@@ -255,7 +255,7 @@ class InjectSettings:
 class EmbedderSettings:
     model: str
     backend: Literal["auto", "onnx", "torch", "remote"]
-    threads: Count
+    threads: Count | None
     precision: Literal["auto", "fp32", "int8", "bf16"]
     query_prompt: str | None
     document_prompt: str | None

@@ -134,17 +134,17 @@ class OnnxEmbedder(_PreparedEmbedder):
         from tokenizers import Tokenizer
 
         super().__init__(folder, prompts)
-        self._folder, self._threads = folder, threads
+        self._folder = folder
         self._tokenizer = Tokenizer.from_file(str(self.tokenizer_file))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.max_tokens)
-        self._of_documents = self._of_questions = self._session(graph)
+        self._of_documents = self._of_questions = self._session(graph, threads)
         self.int8_questions = graph == INT8_GRAPH
 
-    def with_int8_questions(self) -> "OnnxEmbedder":
+    def with_int8_questions(self, *, threads: int) -> "OnnxEmbedder":
         """The same embedder, but questions go through the 8-bit graph."""
         other = copy.copy(self)
-        other._of_questions, other.int8_questions = self._session(INT8_GRAPH), True
+        other._of_questions, other.int8_questions = self._session(INT8_GRAPH, threads), True
         return other
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
@@ -157,11 +157,11 @@ class OnnxEmbedder(_PreparedEmbedder):
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
         return self._embed([self.document_prompt + text for text in texts], self._of_documents)
 
-    def _session(self, graph: str) -> Any:
+    def _session(self, graph: str, threads: int) -> Any:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads
+        options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.spin_duration_us", str(_SPIN_US))
         return onnxruntime.InferenceSession(
@@ -252,6 +252,8 @@ def known_words_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[
     any Thai page. Unknown words in a page do no harm to a question of known words.
     """
     known = [_known(text, embedder) for text in texts]
+    if all(known):
+        return embed(known)
     rows = [number for number, (text, rest) in enumerate(zip(texts, known, strict=True)) if rest or not text]
     vectors = np.zeros((len(texts), embedder.dimension), np.float32)
     if rows:

@@ -61,13 +61,16 @@ FORMAT = 3  # of a prepared folder; those of other formats are prepared again
 # onnx.TensorProto.FLOAT: the quantizer does not know what type fused operators put out
 _OF_FUSED = {"DefaultTensorType": 1}
 _MOST_TOKENS = 8192  # longest text for a model that names no limit
+# Threads for a question. In int8 a second thread takes as much time as it saves: threads wait for each other at each
+# operator, and a waiting thread spins.
+_THREADS, _INT8_THREADS = 2, 1
 
 
 def open_embedder(
     model: str,
     *,
     backend: Backend,
-    threads: int,
+    threads: int | None,
     cache: Path,
     options: EmbedderOptions | None = None,
     bulk: bool = False,
@@ -77,7 +80,7 @@ def open_embedder(
 
     `hash` needs no preparation.
 
-    threads: most threads for one batch; never more than there are cores.
+    threads: most threads for one batch, never more than there are cores; None: one in int8, two otherwise.
     options: None: the model's own prompts, in fp32.
     bulk: for documents alone. Use bf16 if the settings demand it, or if it is measured to be faster once
         `bf16_min_texts` texts arrive without a pause.
@@ -93,9 +96,11 @@ def open_embedder(
     if model == HASH:
         return HashEmbedder(_packaged_default() / "tokenizer.json", prompts)
     precision = options.precision if options else "fp32"
+    int8_threads = min(threads or _INT8_THREADS, cores())
+    threads = min(threads or (_INT8_THREADS if precision == "int8" else _THREADS), cores())
     plain = _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=precision == "int8")
     if not bulk and precision == "auto" and isinstance(plain, OnnxEmbedder) and has_int8_units():
-        return _quick_questions(plain, cache / locate(model)[1])
+        return _quick_questions(plain, cache / locate(model)[1], threads=int8_threads)
     if not bulk or precision not in ("bf16", "auto"):
         return plain
 
@@ -103,7 +108,7 @@ def open_embedder(
         source, key = locate(model)
         folder = cache / (key if isinstance(plain, OnnxEmbedder) else f"{key}-torch")
         loaded = load_model(source).bfloat16()
-        return TorchEmbedder(loaded, folder, threads=min(threads, cores()), prompts=prompts, copy_per_thread=True)
+        return TorchEmbedder(loaded, folder, threads=threads, prompts=prompts, copy_per_thread=True)
 
     if precision == "auto":
         return BulkEmbedder(plain, load_bf16, bf16_min_texts=bf16_min_texts) if has_bf16_units() else plain
@@ -121,7 +126,7 @@ def _open(model: str, prompts: EmbedderPrompts, *, backend: Backend, threads: in
     if backend != "torch" and (folder / "model.onnx").exists():
         try:
             graph = _quantized(folder) if int8 else GRAPH
-            return OnnxEmbedder(folder, threads=min(threads, cores()), prompts=prompts, graph=graph)
+            return OnnxEmbedder(folder, threads=threads, prompts=prompts, graph=graph)
         except Exception as error:  # errors from onnxruntime and tokenizers share no other base class
             raise RetrievalError(f"the prepared model in {folder} is damaged ({error}): delete that folder") from error
     if backend == "onnx" or int8:
@@ -129,24 +134,24 @@ def _open(model: str, prompts: EmbedderPrompts, *, backend: Backend, threads: in
             f"the model {model!r} could not be exported to ONNX faithfully; use embedder.backend: torch (or auto)"
             + (" and another embedder.precision than int8" if int8 else "")
         )
-    return TorchEmbedder(load_model(source), folder, threads=min(threads, cores()), prompts=prompts)
+    return TorchEmbedder(load_model(source), folder, threads=threads, prompts=prompts)
 
 
-def _quick_questions(plain: OnnxEmbedder, folder: Path) -> OnnxEmbedder:
+def _quick_questions(plain: OnnxEmbedder, folder: Path, *, threads: int) -> OnnxEmbedder:
     """The embedder with questions in int8, or as it is if their vectors are too far or there is no 8-bit graph."""
     try:
-        quick = _with_int8_questions(plain, folder)
+        quick = _with_int8_questions(plain, folder, threads=threads)
     except RetrievalError as error:
         log.warning("questions are embedded in fp32, which takes three times as long: %s", error)
         return plain
     return quick if questions_agree(plain, quick) else plain
 
 
-def _with_int8_questions(plain: OnnxEmbedder, folder: Path) -> OnnxEmbedder:
+def _with_int8_questions(plain: OnnxEmbedder, folder: Path, *, threads: int) -> OnnxEmbedder:
     """Raises RetrievalError: the disk is full or read-only, or the model cannot be quantized."""
     try:
         _quantized(folder)
-        return plain.with_int8_questions()
+        return plain.with_int8_questions(threads=threads)
     except Exception as error:  # errors from the quantizer and onnxruntime share no other base class
         raise RetrievalError(f"no 8-bit graph in {folder}: {error}") from error
 

@@ -66,7 +66,7 @@ class Recipe:
     def language_of(self, collection: str) -> str:
         return self.ingest.languages.get(collection, self.ingest.language)
 
-    def open_embedder(self, threads: int, **bulk: Any) -> Embedder:
+    def open_embedder(self, threads: int | None, **bulk: Any) -> Embedder:
         """bulk: as in `export.open_embedder`."""
         options = self.embedding
         models = self.data / "models"

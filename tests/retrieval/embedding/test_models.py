@@ -163,6 +163,28 @@ def test_questions_are_in_eight_bits_where_the_processor_has_units_for_it(
     assert np.array_equal(questions, alone)
 
 
+@pytest.mark.parametrize(("setting", "expected"), [(None, {"model.onnx": 2, "model.int8.onnx": 1}), (3, 3), (9, 4)])
+def test_a_question_in_eight_bits_takes_one_thread_unless_the_setting_says_more(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: int | None, expected: Any
+) -> None:
+    import onnxruntime
+
+    threads: dict[str, int] = {}
+
+    class Session(onnxruntime.InferenceSession):
+        def __init__(self, path: str, options: Any, **more: Any) -> None:
+            threads[Path(path).name] = options.intra_op_num_threads
+            super().__init__(path, options, **more)
+
+    open_(tiny_model, tmp_path)  # prepared
+    monkeypatch.setattr(export, "has_int8_units", lambda: True)
+    monkeypatch.setattr(export, "cores", lambda: 4)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    wanted = options(precision="auto")
+    open_embedder(str(tiny_model), backend="auto", threads=setting, cache=tmp_path, options=wanted)
+    assert threads == (expected if setting is None else dict.fromkeys(["model.onnx", "model.int8.onnx"], expected))
+
+
 def test_questions_are_in_eight_bits_only_if_their_vectors_agree(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
