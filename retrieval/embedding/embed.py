@@ -369,6 +369,8 @@ class QueryBatcher:
         vector_of = dict(zip(texts, await self.vectors(texts), strict=True))
         vectors = [
             mix(np.stack([vector_of[text] for text, _ in weighted]), [weight for _, weight in weighted])
+            if len(weighted) > 1
+            else vector_of[weighted[0][0]]
             for weighted in queries
         ]
         return [vector if vector.any() else None for vector in vectors]

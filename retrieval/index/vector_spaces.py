@@ -218,9 +218,8 @@ class IndexSearch:
             rows_dropped = self._catalog.rows_dropped
             try:
                 by_space = self._spaces.by_space(collections)
-                parts = await asyncio.gather(
-                    *(space.retriever.retrieve(replace(request, collections=names)) for space, names in by_space)
-                )
+                calls = [space.retriever.retrieve(replace(request, collections=names)) for space, names in by_space]
+                parts = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
             except RetrievalError:
                 if self._catalog.rows_dropped == rows_dropped:
                     raise

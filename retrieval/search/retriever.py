@@ -340,8 +340,8 @@ class Retriever:
         if options.arms != "dense":
             words = [query_vectors(tenants, one.terms) for one in queries]
             exact = exact_terms(query.text)
-        pairs = zip(words, vectors, strict=True)
-        searches = await asyncio.gather(*[self._search_arms(scope, *pair) for pair in pairs])
+        calls = [self._search_arms(scope, *pair) for pair in zip(words, vectors, strict=True)]
+        searches = await asyncio.gather(*calls) if query.parts else [await calls[0]]
         clock.lap("search")
         scale = score_scale(null, scope.sizes, words[0], options.arms)
         fused = fuse(interleave(searches) if query.parts else searches[0], rrf_k=options.rrf_k, scale=scale)
