@@ -169,17 +169,16 @@ def test_a_question_in_eight_bits_takes_one_thread_unless_the_setting_says_more(
 ) -> None:
     import onnxruntime
 
-    threads: dict[str, int] = {}
+    threads, session = dict[str, int](), onnxruntime.InferenceSession
 
-    class Session(onnxruntime.InferenceSession):
-        def __init__(self, path: str, options: Any, **more: Any) -> None:
-            threads[Path(path).name] = options.intra_op_num_threads
-            super().__init__(path, options, **more)
+    def opened(path: str, options: Any, **more: Any) -> Any:
+        threads[Path(path).name] = options.intra_op_num_threads
+        return session(path, options, **more)
 
     open_(tiny_model, tmp_path)  # prepared
     monkeypatch.setattr(export, "has_int8_units", lambda: True)
     monkeypatch.setattr(export, "cores", lambda: 4)
-    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", opened)
     wanted = options(precision="auto")
     open_embedder(str(tiny_model), backend="auto", threads=setting, cache=tmp_path, options=wanted)
     assert threads == (expected if setting is None else dict.fromkeys(["model.onnx", "model.int8.onnx"], expected))
