@@ -21,6 +21,7 @@ from proxy.tables.error_texts import masked
 from proxy.tables.grammar import SQLITE_FUNCTIONS
 from proxy.tables.queries import FailureKind, QueryLimits, QueryResult
 from proxy.tables.schema import DatabaseSource
+from proxy.tables.views import sqlite_reads
 
 _AT_ONCE = 100  # rows
 _SHORT = 15  # digits that a float holds exactly
@@ -188,14 +189,11 @@ class SqliteEngine:
         (version,) = self._sql.execute("PRAGMA schema_version").fetchone()
         if version == self._version:
             return
-        self._read, self._tables = {}, set()
-        for name, kind in list(
-            self._sql.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table','view')")
-        ):
-            if kind == "view":
-                self._read[name.lower()] = self._reads_of(name)
-            else:
-                self._tables.add(name.lower())
+        found = self._sql.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table','view')").fetchall()
+        views = [name for name, kind in found if kind == "view"]
+        reads = sqlite_reads(self._sql, views)
+        self._read = {one.lower(): {(a.lower(), b.lower()) for a, b in reads.get(one, ())} for one in views}
+        self._tables = {name.lower() for name, kind in found if kind != "view"}
         self._version = version
 
     def close(self) -> None:
@@ -236,23 +234,6 @@ class SqliteEngine:
             self._sql.set_authorizer(None)
             self._sql.set_progress_handler(None, 0)
 
-    def _reads_of(self, view: str) -> set[tuple[str, str]]:
-        found: set[tuple[str, str]] = set()
-
-        def note(action: int, table: Any, column: Any, *_: Any) -> int:
-            if action == sqlite3.SQLITE_READ:
-                found.add((str(table).lower(), str(column).lower()))
-            return sqlite3.SQLITE_OK
-
-        self._sql.set_authorizer(note)
-        try:
-            self._sql.execute('EXPLAIN SELECT * FROM "{}"'.format(view.replace('"', '""'))).close()
-        except sqlite3.Error:  # its table is gone
-            return set()
-        finally:
-            self._sql.set_authorizer(None)
-        return found
-
     def _decide(
         self, readable: Readable | None, denied: list[str], action: int, first: Any, second: Any, _: Any, within: Any
     ) -> int:
@@ -264,6 +245,7 @@ class SqliteEngine:
             ok = self._may(readable, table, column) or (not column and self._is_of_with(table))
             if not ok and within is not None and self._may(readable, str(within).lower(), ""):
                 ok = (table, column) in self._read.get(str(within).lower(), ())
+                ok = ok and not (readable is None and _any_match(f"{table}.{column}", self._hidden))
         if not ok:
             denied.append(str(first))
         return sqlite3.SQLITE_OK if ok else sqlite3.SQLITE_DENY

@@ -12,6 +12,15 @@ from msgspec.structs import replace
 
 from proxy.tables.files import UnreadableFile, load
 from proxy.tables.schema import Column, DatabaseSchema, DatabaseSource, ForeignKey, TableSchema
+from proxy.tables.views import (
+    POSTGRES_READS,
+    POSTGRES_VIEWS,
+    Reads,
+    duckdb_reads,
+    postgres_reads,
+    sqlite_reads,
+    with_joined,
+)
 from proxy.tables.visible import faults, visible, without_rows
 
 if TYPE_CHECKING:
@@ -35,6 +44,12 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
 AND left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
 AND has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT')
+"""
+_POSTGRES_CHILDREN = """
+SELECT cn.nspname, c.relname, pn.nspname, p.relname FROM pg_inherits i
+JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace cn ON cn.oid = c.relnamespace
+JOIN pg_class p ON p.oid = i.inhparent JOIN pg_namespace pn ON pn.oid = p.relnamespace
+WHERE p.relkind IN ('r', 'p', 'f')
 """
 
 
@@ -134,6 +149,9 @@ def _read_sql(
         schemas = sorted({schema for schema, _ in relations}, key=lambda schema: schema or "")
     else:
         views = {(None, one) for one in inspector.get_view_names()}
+        if backend == "sqlite":  # a virtual table may show the rows of another, and its shadow tables keep them
+            listed = sql.exec_driver_sql("SELECT name FROM pragma_table_list WHERE type IN ('virtual', 'shadow')")
+            views |= {(None, row.name) for row in listed}
     comments = _sqlite_comments(sql) if backend == "sqlite" else {}
     tables: list[TableSchema] = []
     places: dict[str, tuple[str | None, str]] = {}
@@ -142,7 +160,8 @@ def _read_sql(
             if relations is None or place in relations:
                 tables.append(replace(table, view=place in views))
                 places[table.name] = place
-    whole = DatabaseSchema(name, _DIALECTS.get(backend, backend), tuple(sorted(tables, key=lambda one: one.name)))
+    tables = sorted(_related(sql, tables, inspector.default_schema_name), key=lambda one: one.name)
+    whole = DatabaseSchema(name, _DIALECTS.get(backend, backend), tuple(tables))
 
     def read(table: TableSchema) -> TableSchema:
         place = places[table.name]
@@ -154,6 +173,61 @@ def _read_sql(
 
     shown = tuple(map(read, visible(whole, source.tables, source.hide, how.rows).tables))
     return whole, replace(whole, tables=shown)
+
+
+def _related(sql: "Connection", tables: Sequence[TableSchema], default: str | None) -> list[TableSchema]:
+    """Tables with what their views read, and which tables share their rows."""
+    relatives: dict[str, set[str]] = {}
+    if sql.dialect.name == "postgresql":
+
+        def names(query: str) -> list[tuple[str, str, str]]:
+            """The rows of a query for two relations and a text, which may be left out."""
+            return [
+                (_full_name(None if a == default else a, b), _full_name(None if c == default else c, d), "".join(more))
+                for a, b, c, d, *more in sql.exec_driver_sql(query)
+            ]
+
+        relatives = _relatives([(child, parent) for child, parent, _ in names(_POSTGRES_CHILDREN)])
+        texts = {
+            _full_name(None if schema == default else schema, view): text
+            for schema, view, text in sql.exec_driver_sql(POSTGRES_VIEWS)
+        }
+        read = names(POSTGRES_READS)
+        read += [(view, other, column) for view, table, column in read for other in relatives.get(table, ())]
+        reads = postgres_reads(texts, read)
+    elif sql.dialect.name == "sqlite":
+        views = sql.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'view'")
+        texts = {row.name: row.sql for row in views}
+        opened = sql.connection.driver_connection
+        assert isinstance(opened, sqlite3.Connection)
+        reads = with_joined(sqlite_reads(opened, texts), texts)
+    else:
+        reads = {}
+    return [replace(_with_reads(one, reads), relatives=tuple(sorted(relatives.get(one.name, ())))) for one in tables]
+
+
+def _relatives(children: Sequence[tuple[str, str]]) -> dict[str, set[str]]:
+    """Table -> tables that it inherits from, or that inherit from it, through others, too. children: with parents."""
+    parents: dict[str, set[str]] = {}
+    for child, parent in children:
+        parents.setdefault(child, set()).add(parent)
+    found: dict[str, set[str]] = {}
+    for child in parents:
+        above = [child]
+        for one in above:
+            above += parents.get(one, set()).difference(above)
+        for one in above[1:]:
+            found.setdefault(child, set()).add(one)
+            found.setdefault(one, set()).add(child)
+    return found
+
+
+def _with_reads(table: TableSchema, reads: Reads) -> TableSchema:
+    """A table; a view with what it reads, if that is known."""
+    found = reads.get(table.name)
+    if not table.view or found is None:
+        return table
+    return replace(table, reads=tuple(sorted(f"{of}.{column}" for of, column in found if column)))
 
 
 def _reflected(
@@ -317,7 +391,9 @@ def _read_duckdb(name: str, source: DatabaseSource, how: Reading) -> tuple[Datab
             load(connection, source.files, views=True)
         views, tables = _duckdb_tables(connection)
         if file:  # else the files themselves are views here
-            tables = tuple(replace(one, view=one.name in views) for one in tables)
+            reads = duckdb_reads(connection, {_place(one.name): [c.name for c in one.columns] for one in tables})
+            lower = {name: reads[name.lower()] for name in views if name.lower() in reads}
+            tables = tuple(_with_reads(replace(one, view=one.name in views), lower) for one in tables)
         whole = DatabaseSchema(name, "duckdb", tables)
         shown = visible(whole, source.tables, source.hide, how.rows).tables
         counted = {one.name for one in tables if not file or one.name not in views}
@@ -364,7 +440,7 @@ def _duckdb_tables(connection: "DuckDBPyConnection") -> tuple[set[str], tuple[Ta
 
 
 def _duckdb_rows(connection: "DuckDBPyConnection", table: TableSchema, how: Reading, *, count: bool) -> TableSchema:
-    place = ".".join(map(_identifier, table.name.split(".", 1)))
+    place = ".".join(map(_identifier, _place(table.name)))
     number: int | None = None
     if count:
         first = connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {place} LIMIT {_COUNTED + 1})").fetchone()
@@ -374,6 +450,12 @@ def _duckdb_rows(connection: "DuckDBPyConnection", table: TableSchema, how: Read
         names = ", ".join(_identifier(one.name) for one in table.columns)
         table = _sampled(table, connection.execute(f"SELECT {names} FROM {place} LIMIT {_LOOKED_AT}").fetchall())
     return replace(table, rows=number)
+
+
+def _place(name: str) -> tuple[str, str]:
+    """Schema and own name of a table of DuckDB."""
+    schema, dot, own = name.partition(".")
+    return (schema, own) if dot else ("main", name)
 
 
 def _identifier(name: str) -> str:

@@ -30,6 +30,8 @@ class TableSchema(msgspec.Struct, frozen=True, omit_defaults=True):
     foreign_keys: tuple[ForeignKey, ...] = ()
     rows: int | None = None  # about how many; None: not known
     view: bool = False
+    reads: tuple[str, ...] | None = None  # TABLE.COLUMN of what a view reads, also through others; None: not known
+    relatives: tuple[str, ...] = ()  # tables whose rows are also rows of this one, or the reverse, by inheritance
 
 
 class DatabaseSchema(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 from proxy.tables.schema import DatabaseSchema, Grants, TableSchema
 
 
-def is_hidden(table: str, column: str, hide: Sequence[str]) -> bool:
-    """Whether `hide` (TABLE.COLUMN, *.COLUMN) names a column, in any case: databases differ in which case they see."""
-    place = f"{table}.{column}".casefold()
-    return any(fnmatchcase(place, one.casefold()) for one in hide)
+def is_hidden(place: str, hide: Sequence[str]) -> bool:
+    """Whether `hide` (TABLE.COLUMN, *.COLUMN) names a TABLE.COLUMN, in any case: databases differ in what they see."""
+    return any(fnmatchcase(place.casefold(), one.casefold()) for one in hide)
 
 
 def visible(
@@ -21,17 +20,30 @@ def visible(
     """A database as its settings show it. tables: names, or begin*; None: all.
 
     rows: tables with a condition on rows, which no view of them has: then only those views are visible that `tables`
-    or `rows` names.
+    or `rows` names. A view that reads a hidden column, or may do so, is visible if `tables` names it. A relative of a
+    table in `rows` is not visible without a condition of its own, and has the hidden columns of its relatives.
     """
 
     def keep(table: TableSchema) -> Collection[str] | None:
         if not _is_listed(table.name, tables):
             return None
-        if table.view and rows and table.name not in rows and table.name not in (tables or ()):
+        if table.name not in rows and any(one in rows for one in table.relatives):
             return None
-        return [one.name for one in table.columns if not is_hidden(table.name, one.name, hide)]
+        unconditional = table.view and rows and table.name not in rows
+        if (unconditional or _reads_hidden(table, hide)) and table.name not in (tables or ()):
+            return None
+        names = (table.name, *table.relatives)
+        return [one.name for one in table.columns if not any(is_hidden(f"{name}.{one.name}", hide) for name in names)]
 
-    return narrowed(database, keep)
+    found = narrowed(database, keep)
+    return replace(
+        found, tables=tuple(replace(one, reads=None) if _reads_hidden(one, hide) else one for one in found.tables)
+    )
+
+
+def _reads_hidden(table: TableSchema, hide: Sequence[str]) -> bool:
+    """Whether it is a view that reads a hidden column, as far as is known."""
+    return table.view and bool(hide) and (table.reads is None or any(is_hidden(one, hide) for one in table.reads))
 
 
 def _is_listed(table: str, tables: Sequence[str] | None) -> bool:
@@ -83,15 +95,13 @@ def faults(
     rows: tables with a condition on rows.
     """
     names = [table.name for table in database.tables]
-    places = [(table.name, one.name) for table in database.tables for one in table.columns]
+    places = [f"{table.name}.{one.name}" for table in database.tables for one in table.columns]
     no_table = [one for one in tables or () if not any(fnmatchcase(name, one) for name in names)]
     no_column = [
-        one for one in hide if not one.startswith("*.") and not any(is_hidden(*place, [one]) for place in places)
+        one for one in hide if not one.startswith("*.") and not any(is_hidden(place, [one]) for place in places)
     ]
     wrong = [f"tables: there is no table {one!r}{_nearest(one, names)}" for one in no_table]
-    wrong += [
-        f"hide: there is no column {one!r}{_nearest(one, ['.'.join(place) for place in places])}" for one in no_column
-    ]
+    wrong += [f"hide: there is no column {one!r}{_nearest(one, places)}" for one in no_column]
     return wrong + unknown_rows([name for name in names if _is_listed(name, tables)], rows)
 
 

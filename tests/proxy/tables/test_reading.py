@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proxy.tables.cards import card, quoted, quoted_table
 from proxy.tables.files import UnreadableFile, _columns, tables_of
@@ -79,6 +80,171 @@ def test_a_view_has_no_condition_of_its_table_and_is_left_out(kind: str, tmp_pat
     assert "best_sellers" in read(url, Reading(rows=("sales", "best_sellers")))
     later = visible(read_database("shop", source_of(url), ALL), None, (), ("sales",))
     assert "best_sellers" not in [table.name for table in later.tables]
+
+
+# View -> its query, over staff (id, name, ssn) and other (id, x), and the views before it.
+VIEWS = {
+    "names": "SELECT id, name FROM staff",
+    "counted": "SELECT count(*) AS n FROM staff",
+    "joined": "SELECT o.id AS oid, s.name FROM other o JOIN staff s USING (id)",
+    "nested": "SELECT name FROM names",
+    "using_id": 'SELECT s.name FROM staff s JOIN other USING ("id")',
+    "others": "SELECT * FROM other",
+    "called_ssn": "SELECT 'ssn' AS ssn_text FROM names",
+}
+HIDDEN_VIEWS = {
+    "renamed": "SELECT id, ssn AS number FROM staff",
+    "starred": "SELECT * FROM staff",
+    "computed": "SELECT lower(s.ssn) AS x FROM staff s",
+    "filtered": "SELECT id FROM staff WHERE ssn LIKE '1%'",
+    "sorted": "SELECT id, row_number() OVER (ORDER BY ssn) AS place FROM staff",
+    "grouped": "SELECT count(*) AS n FROM staff GROUP BY ssn",
+    "deep": "SELECT (SELECT max(ssn) FROM staff s WHERE s.id = o.id) AS x FROM other o",
+    "through": "SELECT number FROM renamed",
+    "natural_one": "SELECT a.id FROM staff a NATURAL JOIN staff b",
+    "used": "SELECT a.id FROM staff a JOIN staff b USING (ssn)",
+    "united": "SELECT x FROM other UNION ALL SELECT ssn FROM staff",
+    "with_one": "WITH s (a, b, c) AS (SELECT * FROM staff) SELECT c FROM s",
+}
+WHOLE_ROWS = {
+    "row_text": "SELECT CAST(s AS varchar) AS x FROM staff s",
+    "row_json": "SELECT id, to_json(s) AS x FROM staff s",
+    "row_compared": "SELECT a.id FROM staff a JOIN staff b ON a = b",
+}
+OWN = {
+    "sqlite": {},
+    "duckdb": {
+        **WHOLE_ROWS,
+        "row_one": "SELECT s FROM staff s",
+        "of_columns": "SELECT concat(*COLUMNS(*)) AS x FROM staff",
+        "of_macro": "SELECT ssn_of(id) AS x FROM other",
+        "from_macro": "SELECT * FROM all_staff()",
+        "without_select": "FROM staff",
+        "placed": "SELECT #3 AS x FROM staff",
+        "pivoted": "SELECT * FROM (PIVOT staff ON ssn IN ('1') USING count(*))",
+        "summary": "SELECT * FROM (SUMMARIZE staff)",
+        "by_name": "SELECT id FROM query_table('staff')",
+        "whole_name": "SELECT main.staff.ssn AS x FROM main.staff",
+    },
+    "postgres": {
+        **WHOLE_ROWS,
+        "of_function": "SELECT ssn_of(id) AS x FROM other",
+        "with_operator": "SELECT id === id AS x FROM other",
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb", "postgres"])
+def test_a_view_that_reads_a_hidden_column_is_left_out(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    import duckdb
+
+    made = ["CREATE TABLE staff (id int, name varchar(9), ssn varchar(9))", "CREATE TABLE other (id int, x varchar(9))"]
+    if kind == "duckdb":
+        made.append("CREATE MACRO ssn_of(a) AS (SELECT ssn FROM staff WHERE staff.id = a)")
+        made.append("CREATE MACRO all_staff() AS TABLE SELECT * FROM staff")
+    if kind == "postgres":
+        made.append(
+            "CREATE FUNCTION ssn_of(int) RETURNS text LANGUAGE sql AS 'SELECT ssn FROM staff WHERE id = $1';"
+            "CREATE FUNCTION same(int, int) RETURNS text LANGUAGE sql AS 'SELECT ssn FROM staff WHERE id = $1';"
+            "CREATE OPERATOR === (FUNCTION = same, LEFTARG = int, RIGHTARG = int)"
+        )
+    hidden = HIDDEN_VIEWS | OWN[kind]
+    made += [f"CREATE VIEW {name} AS {query}" for name, query in (VIEWS | hidden).items()]
+    if kind == "postgres":
+        made.append("CREATE MATERIALIZED VIEW stored AS SELECT ssn AS x FROM staff")
+        url = request.getfixturevalue("postgres").database()
+        import psycopg
+
+        with psycopg.connect(url, autocommit=True) as server:
+            for statement in made:
+                server.execute(statement.encode())
+    elif kind == "duckdb":
+        url = f"duckdb:///{tmp_path}/staff.duckdb"
+        with duckdb.connect(url.removeprefix("duckdb:///")) as file:
+            for statement in made:
+                file.execute(statement)
+    else:
+        url = f"sqlite:///{tmp_path}/staff.db"
+        with sqlite3.connect(tmp_path / "staff.db") as lite:
+            for statement in made:
+                lite.execute(statement)
+        lite.close()
+    stored = {"stored"} if kind == "postgres" else set()
+    own = ("staff", "other", *(f"{name}*" for name in (*VIEWS, *hidden, *stored)))
+    every = read(url, tables=own)
+    assert {*VIEWS, *hidden} <= {*every}
+    for pattern in ("staff.SSN", "*.ssn"):
+        assert {*read(url, tables=own, hide=(pattern,))} == {*VIEWS, "staff", "other"}
+        later = visible(DatabaseSchema("shop", kind, tuple(every.values())), own, (pattern,))
+        assert {one.name for one in later.tables} == {*VIEWS, "staff", "other"}
+    named = read(url, tables=("staff", "other", "renamed"), hide=("*.ssn",))
+    assert {*named} == {"staff", "other", "renamed"}, "its owner shows it"
+    assert "ssn" not in msgspec.json.encode(named).decode()
+    assert {*VIEWS} - {"others", "joined"} <= {*read(url, tables=own, hide=("other.x",))}
+    assert "others" not in read(url, tables=own, hide=("other.x",))
+    if kind == "postgres":
+        everywhere = {*VIEWS, *hidden, *stored, "staff", "other"} - {*OWN["postgres"], "united"}
+        assert everywhere - {"others"} == {*read(url, tables=own, hide=("other.x",))}
+
+
+def test_a_virtual_table_may_show_the_rows_of_another_and_is_left_out(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "x.db") as sql:
+        sql.executescript(
+            "CREATE TABLE notes (id INTEGER PRIMARY KEY, team TEXT, note TEXT);"
+            "CREATE VIRTUAL TABLE found USING fts5 (note, content='notes', content_rowid='id')"
+        )
+    sql.close()
+    url = f"sqlite:///{tmp_path}/x.db"
+    assert {"notes", "found", "found_data"} <= {*read(url)}
+    assert {*read(url, Reading(rows=("notes",)))} == {"notes"}
+    assert {*read(url, hide=("notes.note",))} == {"notes"}
+    assert {*read(url, Reading(rows=("notes",)), tables=("notes", "found"))} == {"notes", "found"}
+
+
+def test_what_a_view_reads_is_not_known_of_other_databases(shop: str) -> None:
+    whole = read_database("shop", source_of(shop), ALL)
+    unread = replace(whole, tables=tuple(replace(one, reads=None) for one in whole.tables))
+    assert "best_sellers" in [one.name for one in visible(unread, None, ()).tables]
+    assert "best_sellers" not in [one.name for one in visible(unread, None, ("*.iban",)).tables]
+
+
+def test_rows_that_tables_share_by_inheritance_have_the_same_conditions(postgres: Postgres) -> None:
+    import psycopg
+
+    url = postgres.database()
+    with psycopg.connect(url, autocommit=True) as sql:
+        for statement in (
+            "CREATE TABLE staff (id int, team text, ssn text)",
+            "CREATE TABLE staff_eu (country text) INHERITS (staff)",
+            "CREATE TABLE staff_de () INHERITS (staff_eu)",
+            "CREATE TABLE alone (id int)",
+            "CREATE TABLE months (month int, ssn text) PARTITION BY LIST (month)",
+            "CREATE TABLE months_1 PARTITION OF months FOR VALUES IN (1)",
+            "CREATE VIEW eu AS SELECT ssn AS x FROM staff_eu",
+            "CREATE VIEW january AS SELECT ssn AS x FROM months_1",
+        ):
+            sql.execute(statement.encode())
+    own = ("staff", "staff_*", "alone", "months*", "eu*", "january*")
+    assert {*read(url, tables=own)} == {"staff", "staff_eu", "staff_de", "alone", "months", "eu", "january"}
+    for condition, left in (
+        ("staff", {"staff", "alone", "months"}),
+        ("staff_eu", {"staff_eu", "alone", "months"}),
+        ("staff_de", {"staff_de", "alone", "months"}),
+    ):
+        how = Reading(rows=(condition,))
+        assert {*read(url, how, tables=own)} == left
+        assert {*read(url, how, tables=("staff", "staff_eu", "staff_de", "alone", "months"))} == left
+        later = visible(DatabaseSchema("x", "postgres", tuple(read(url, tables=own).values())), own, (), (condition,))
+        assert {one.name for one in later.tables} == left
+    assert "staff_de" in read(url, Reading(rows=("staff", "staff_de")), tables=own)
+    for hidden in ("staff.ssn", "staff_eu.ssn", "staff_de.ssn"):
+        tables = read(url, tables=own, hide=(hidden,))
+        assert "eu" not in tables
+        of = [name for name, table in tables.items() if "ssn" in [column.name for column in table.columns]]
+        assert of == ["months"]
+    assert "january" not in read(url, tables=own, hide=("months.ssn",))
 
 
 def test_what_is_hidden_is_not_in_the_records(shop: str) -> None:
@@ -207,9 +373,9 @@ def test_a_caller_sees_what_is_granted(shop: str) -> None:
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_a_hidden_column_is_hidden_in_every_case(table: str, column: str) -> None:
     pattern = "*.SSN"
-    assert is_hidden(table, "Ssn", [pattern])
+    assert is_hidden(f"{table}.Ssn", [pattern])
     if column.casefold() != "ssn" and not column.casefold().endswith(".ssn"):
-        assert not is_hidden(table, column, [pattern])
+        assert not is_hidden(f"{table}.{column}", [pattern])
 
 
 def test_a_duckdb_file_has_keys_and_comments_and_stays_as_it_is(tmp_path: Path) -> None:
