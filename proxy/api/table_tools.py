@@ -101,11 +101,9 @@ class TableTools:
 
     async def _query(self, given: dict[str, Any], exchange: Exchange) -> Open:
         asked = read_as(_Query, checked(given, _Query.__struct_fields__))
-        caller = caller_of(exchange)
         try:
-            permitted = [*await self.queries.permitted(caller)]
-            name = asked.database or (permitted[0] if len(permitted) == 1 else "")
-            result = await queried(self.queries, await self.queries.database(name, caller), asked.sql, exchange)
+            permitted = await self.queries.database(asked.database or None, caller_of(exchange))
+            result = await queried(self.queries, permitted, asked.sql, exchange)
         except NoSuchDatabase as error:
             raise ApiError(404, str(error), code="database_not_found", param="database") from error
         except (NotAllowed, QueryFailed) as error:

@@ -76,9 +76,11 @@ class TableQueries:
                 found[name] = Permitted(database, grants, source, caller.values.get("key.id", ""))
         return found
 
-    async def database(self, name: str, caller: Caller) -> Permitted:
-        """Raises NoSuchDatabase, RetrievalError."""
+    async def database(self, name: str | None, caller: Caller) -> Permitted:
+        """A database by name; None: the only one. Raises NoSuchDatabase, RetrievalError."""
         permitted = await self.permitted(caller)
+        if name is None:
+            name = next(iter(permitted)) if len(permitted) == 1 else ""
         if name not in permitted:
             known = ", ".join(permitted) or "none"
             raise NoSuchDatabase(
