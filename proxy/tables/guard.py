@@ -7,7 +7,8 @@ that no table has, so a wrong guess about which of the two a name means ends in 
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import secrets
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ _MOST_CHARS = 20_000
 _MOST_TOKENS = 3_000
 _DEEPEST = 24  # brackets within brackets, of which sqlglot's parser takes about 50 within Python's limit of calls
 _MOST_BRACKETS = 100  # [ ], for each of which sqlglot copies what stands before it
-_STEPS = 60  # of the parser for each token: it tries again from an earlier token, at worst exponentially often
+_STEPS = 8  # of the parser for each token: it tries again from an earlier token, at worst exponentially often
 _MOST_NAMES = 40  # in a message
 _MOST_MENTIONS = 100  # of tables, each of which becomes a subquery
 _MOST_COLUMNS = 10_000  # in these subqueries
@@ -55,9 +56,11 @@ def guarded(sql: str, database: DatabaseSchema, grants: Mapping[str, Grant]) -> 
 
     What is not in `grants` looks as if it were not in the database.
     """
+    from sqlglot.errors import SqlglotError
+
     try:
         return _Rewriting(database, grants).rewritten(sql)
-    except RecursionError:
+    except (RecursionError, SqlglotError):  # while it is written: what cannot be read is told before
         raise NotAllowed("the query is nested too deeply: use WITH and fewer levels") from None
 
 
@@ -85,6 +88,7 @@ class _Granted:
         self.rows = rows
         schema, dot, own = name.partition(".") if dialect != "sqlite" else ("", "", name)
         self.schema, self.own = (schema, own) if dot else ("", name)
+        self.stored: frozenset[str] = frozenset()  # columns as the database compares them
 
 
 class _Rewriting:
@@ -102,6 +106,7 @@ class _Rewriting:
             columns = tuple(column for column in grant.columns if column in known) if grant else ()
             if grant and columns:
                 one = _Granted(table.name, columns, grant.rows, self._name)
+                one.stored = frozenset(map(self._stored, columns))
                 self._tables[self._stored(one.schema), self._stored(one.own)] = one
         self._prefix = "_q"
         while any(table.name.lower().startswith(self._prefix) for table in database.tables):
@@ -109,7 +114,8 @@ class _Rewriting:
         self._count = 0
         self._columns_left = _MOST_COLUMNS
         self._fresh: set[str] = set()  # names of WITH, as written
-        self._wrappers: set[str] = set()  # as written
+        self._mark = f"_w{secrets.token_hex(16)}_"  # of names in place of our subqueries, which no query can have
+        self._wrappers: dict[_Granted, str] = {}
         self._aliases: dict[str, _Granted | None] = {}  # in the query -> its table; None: more than one, or none
         self._names: set[str] = set()  # that a column may have somewhere in the query
 
@@ -127,7 +133,8 @@ class _Rewriting:
             self._check_column(column)
         text = self._written(tree)
         self._check_written(text)
-        return text
+        wrappers = [*self._wrappers.values()]
+        return re.sub(rf"\W{self._mark}(\d+)\W", lambda match: wrappers[int(match[1])], text)
 
     # 1. What the query is made of.
 
@@ -241,12 +248,15 @@ class _Rewriting:
         self._columns_left -= len(granted.columns)
         if self._columns_left < 0:
             raise NotAllowed("the query names wide tables too often: use fewer subqueries and joins")
-        self._names.update(map(self._stored, granted.columns))
+        self._names |= granted.stored
         known = shown in self._aliases and self._aliases[shown] is not granted
         self._aliases[shown] = None if known or alias.args.get("columns") else granted
-        wrapper = self._wrapper(granted)
-        self._wrappers.add(self._written(wrapper.copy()))
-        table.replace(exp.Subquery(this=wrapper, alias=alias, joins=table.args.get("joins")))
+        if granted not in self._wrappers:
+            self._wrappers[granted] = self._wrapper(granted)
+        number = [*self._wrappers].index(granted)
+        table.set("this", exp.Identifier(this=f"{self._mark}{number}", quoted=True))
+        table.set("db", None)
+        table.set("alias", alias)
 
     def _granted(self, table: "exp.Table") -> _Granted:
         schema = table.args.get("db")
@@ -262,8 +272,8 @@ class _Rewriting:
             )
         return found
 
-    def _wrapper(self, granted: _Granted) -> "exp.Select":
-        """SELECT its columns FROM the table WHERE the caller may read the row."""
+    def _wrapper(self, granted: _Granted) -> str:
+        """(SELECT its columns FROM the table WHERE the caller may read the row)."""
         from sqlglot import exp
 
         inner = self._new()
@@ -276,8 +286,7 @@ class _Rewriting:
             db=quoted(granted.schema) if granted.schema else None,
             alias=exp.TableAlias(this=quoted(inner)),
         )
-        columns = [exp.Column(this=quoted(one), table=quoted(inner)) for one in granted.columns]
-        wrapper = exp.Select(expressions=columns, from_=exp.From(this=table))
+        wrapper = exp.Select(expressions=[exp.Null()], from_=exp.From(this=table))
         if granted.rows:
             condition: Any = _parsed(f"SELECT 1 WHERE ({granted.rows}) {_FENCES.get(self._name, '')}", self._dialect)
             if not isinstance(condition.args["where"].this, exp.Paren):  # its brackets close ours
@@ -290,7 +299,9 @@ class _Rewriting:
                     column.set("db", None)
             for part in ("where", "limit", "offset"):
                 wrapper.set(part, condition.args.get(part))
-        return wrapper
+        write, of = self._dialect.generator(), quoted(inner)
+        columns = ", ".join(f"{write.sql(of)}.{write.sql(quoted(one))}" for one in granted.columns)
+        return f"({self._written(wrapper).replace('NULL', columns, 1)})"
 
     def _check_column(self, column: "exp.Column") -> None:
         """Refuse a name that no column has; the database refuses what is out of its place."""
@@ -307,7 +318,7 @@ class _Rewriting:
             if source not in self._aliases and source not in self._names:  # a column, of which this is a field
                 raise NotAllowed(f"there is no table {of.name} in this query")
             granted = self._aliases.get(source)
-            if granted and name not in map(self._stored, granted.columns):
+            if granted and name not in granted.stored:
                 raise NotAllowed(
                     f"there is no column {column.name} in {granted.name}; there are: {self._listed(granted.columns)}"
                 )
@@ -332,7 +343,7 @@ class _Rewriting:
         if self._name != "sqlite":
             self._quote(tree)
         try:
-            return tree.sql(self._dialect, comments=False, unsupported_level=ErrorLevel.RAISE)
+            return tree.sql(self._dialect, copy=False, comments=False, unsupported_level=ErrorLevel.RAISE)
         except UnsupportedError as error:
             raise NotAllowed(f"this database cannot do it: {error}") from None
 
@@ -346,7 +357,7 @@ class _Rewriting:
                 name.set("quoted", True)
 
     def _check_written(self, text: str) -> None:
-        """Read what was written as a database will: each table must stand in a subquery of ours."""
+        """Read what was written as a database will: each table must be a name of ours."""
         from sqlglot import exp
 
         try:
@@ -354,9 +365,7 @@ class _Rewriting:
         except NotAllowed:
             raise NotAllowed("the query cannot be written safely: write it in a simpler way") from None
         for table in tree.find_all(exp.Table):
-            if not table.args.get("db") and table.name in self._fresh:
-                continue
-            if not any(self._written(one.copy()) in self._wrappers for one in _selects_around(table)):
+            if table.args.get("db") or not (table.name in self._fresh or table.name.startswith(self._mark)):
                 raise NotAllowed("the query cannot be written safely: write it in a simpler way")
 
     def _listed(self, names: Iterable[str]) -> str:
@@ -372,13 +381,13 @@ def _parsed(sql: str, dialect: "Dialect", *, ours: bool = False) -> "exp.Expr":
     from sqlglot.errors import ParseError, SqlglotError
     from sqlglot.tokenizer_core import TokenType
 
-    if len(sql) > _MOST_CHARS * (20 if ours else 1):
+    if len(sql) > _MOST_CHARS * (5 if ours else 1):
         raise NotAllowed(f"the query is longer than {_MOST_CHARS:,} characters: shorten it")
     if _CONTROL.search(sql):
         raise NotAllowed("the query has a control character or an unusual space: use usual characters")
     try:
         tokens = dialect.tokenize(sql)
-        if len(tokens) > _MOST_TOKENS * (20 if ours else 1):
+        if len(tokens) > _MOST_TOKENS * (5 if ours else 1):
             raise NotAllowed("the query is too long: shorten it")
         opening = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
         closing = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
@@ -423,16 +432,6 @@ def _bounded(parser: type[Any]) -> type[Any]:
             return super()._parse_term(parse_mod or self.dialect.__class__.__name__ != "DuckDB")
 
     return Bounded
-
-
-def _selects_around(table: "exp.Expr") -> "Iterator[exp.Select]":
-    from sqlglot import exp
-
-    node = table.parent
-    while node is not None:
-        if isinstance(node, exp.Select):
-            yield node
-        node = node.parent
 
 
 def _is_shown(column: "exp.Expr") -> bool:
