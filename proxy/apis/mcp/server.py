@@ -20,6 +20,7 @@ import orjson
 
 from proxy.apis.addresses import NotReady
 from proxy.apis.call import Api, CallLimits, CallResult, Sending
+from proxy.apis.credentials import ClientCredentials
 from proxy.apis.mcp.lines import TOO_LONG
 from proxy.apis.mcp.listing import ListedTool, Listing
 from proxy.apis.openapi.read import MAX_BYTES, UnreadableSpec
@@ -85,6 +86,11 @@ class McpServer:
 
     async def call(self, api: Api, request: ApiRequest, limits: CallLimits, sending: Sending) -> CallResult:
         """Raises UpstreamError."""
+        result = await self._call(api, request, limits, sending)
+        expired = result.status == HTTPStatus.UNAUTHORIZED and isinstance(api.auth, ClientCredentials)
+        return await self._call(api, request, limits, sending) if expired and not sending.once else result
+
+    async def _call(self, api: Api, request: ApiRequest, limits: CallLimits, sending: Sending) -> CallResult:
         from mcp.shared.exceptions import MCPError
         from pydantic import ValidationError
 
