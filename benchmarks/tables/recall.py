@@ -1,12 +1,14 @@
 """Whether the tables that answer a question are among those that a chat is given.
 
-    python benchmarks/tables/recall.py DIR [--budget TOKENS,TOKENS…] [--samples]
+    python benchmarks/tables/recall.py DIR [--budget TOKENS,TOKENS…] [--samples] [--documents SET]
 
 DIR has `questions.jsonl` (db, question, gold_sql), `unanswerable.jsonl` (db, question) and `db/NAME.sqlite`. The gold
 tables of a question are those that `sqlglot` finds in a gold query; of several queries the one counts whose tables are
 found best. Each database alone, and all in one pool, in which a table of another database with the same name and
 columns counts as well. An unanswerable question is offered tables if it is relevant to its database; so is an
-answerable question. The tables go to standard output.
+answerable question. SET has documents in the form of BEIR: of its first 100 questions, and of the answerable ones, the
+last table counts those that are offered tables of the pool beside the passages of the judged documents. The tables go
+to standard output.
 """
 
 import argparse
@@ -34,9 +36,12 @@ from config.settings import load
 from proxy.tables.library import FoundTables, TableLibrary
 from proxy.tables.reading import Reading, read_database
 from proxy.tables.schema import DatabaseSource
-from retrieval.records.search import Turn
+from retrieval.knowledge import SearchRequest, write_texts
+from retrieval.records.jobs import DocumentInput
+from retrieval.records.search import ALL, Turn
 
 Question = dict[str, Any]
+_DOCUMENT_QUESTIONS = 100
 
 
 @cache
@@ -68,7 +73,7 @@ def read_lines(file: Path) -> list[Question]:
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
 
 
-async def measure(folder: Path, budgets: Sequence[int], *, samples: bool) -> None:
+async def measure(folder: Path, budgets: Sequence[int], *, samples: bool, documents: Path | None) -> None:
     questions, unanswerable = read_lines(folder / "questions.jsonl"), read_lines(folder / "unanswerable.jsonl")
     files = {file.stem: file for file in sorted((folder / "db").glob("*.sqlite"))}
     asked = [one for one in questions if one["db"] in files and any(map(gold_tables, one["gold_sql"]))]
@@ -83,6 +88,38 @@ async def measure(folder: Path, budgets: Sequence[int], *, samples: bool) -> Non
                 source = DatabaseSource("sqlite", f"sqlite:///{file}")
                 await library.add(source, read_database(name, source, Reading(samples=samples)))
             await report(library, asked, left, [*files], budgets)
+            if documents is not None:
+                await report_beside(library, asked, documents, [*files])
+
+
+async def report_beside(library: TableLibrary, asked: list[Question], documents: Path, names: list[str]) -> None:
+    """How many questions are offered tables beside passages."""
+    queries = [json.loads(line) for line in (documents / "queries.jsonl").read_text("utf-8").split("\n") if line]
+    texts = {str(one["_id"]): str(one["text"]) for one in queries[:_DOCUMENT_QUESTIONS]}
+    pairs = [line.split("\t") for line in (documents / "qrels.tsv").read_text("utf-8").split("\n")]
+    judged = {pair[1] for pair in pairs if pair[0] in texts}
+    corpus = [json.loads(line) for line in (documents / "corpus.jsonl").read_text("utf-8").split("\n") if line]
+    inputs = [
+        DocumentInput(
+            f"d{number}", f"d{number}", one["text"].encode("utf-8", "replace"), one.get("title") or "", "text"
+        )
+        for number, one in enumerate(corpus)
+        if one["_id"] in judged and one["text"].strip()
+    ]
+    await write_texts(library.knowledge, documents.name, inputs, None)
+    rows: list[list[str]] = []
+    for kind, some in (("answerable", [str(one["question"]) for one in asked]), ("of documents", [*texts.values()])):
+        alone, beside = 0, 0
+        for question in some:
+            turns = [Turn("user", question)]
+            found = await library.find(turns, names, budget_tokens=1_000)
+            request = SearchRequest(turns, [documents.name], k=5, budget_tokens=1_000, view=ALL)
+            retrieved = await library.knowledge.search.retrieve(request)
+            answered = (retrieved.relevance or 0.0) if retrieved.context.passages else 0.0
+            alone += found.relevant
+            beside += found.relevant_beside(answered)
+        rows.append([kind, str(len(some)), str(alone), str(beside)])
+    print(table(["questions", "number", "offered tables", f"beside {len(inputs)} documents"], rows))
 
 
 async def report(
@@ -156,8 +193,10 @@ def main() -> None:
     default = load(environ={}).table_queries.card_tokens
     parser.add_argument("--budget", default=f"{default},600,300", help="tokens of the cards (default: %(default)s)")
     parser.add_argument("--samples", action="store_true", help="with values of the columns")
+    parser.add_argument("--documents", type=Path, metavar="SET", help="documents and questions about them")
     args = parser.parse_args()
-    asyncio.run(measure(args.folder, [int(one) for one in args.budget.split(",")], samples=args.samples))
+    budgets = [int(one) for one in args.budget.split(",")]
+    asyncio.run(measure(args.folder, budgets, samples=args.samples, documents=args.documents))
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ class ToolSources:
     sets: Sequence[str] = ()
     databases: Sequence[str] = ()
     named: bool = False  # by the client, so that no search decides whether a database is meant
+    answered: float = 0.0  # probability that a passage in the request answers the question
 
 
 @dataclass(slots=True, eq=False)
@@ -242,7 +243,9 @@ class Actions:
         if self.tables is None or not sources.databases:
             return ()
         kept = conversation is not None and any(name == QUERY for _, _, name in conversation.tools)
-        return await self.tables.tools(sources.databases, turns, exchange, named=sources.named or kept)
+        return await self.tables.tools(
+            sources.databases, turns, exchange, named=sources.named or kept, answered=sources.answered
+        )
 
     async def _remembered(
         self, key: str, messages: Sequence[Mapping[str, Any]], trace: ActionTrace

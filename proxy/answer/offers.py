@@ -6,7 +6,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.agent.actions import Actions, ToolSources, unsuited
 from proxy.agent.ask.model import ModelApi
@@ -113,6 +113,8 @@ class Offers:
             own.append(
                 SearchDocuments(passages.knowledge, explicit=decision.explicit, k=decision.k, deadline_s=deadline_s)
             )
+        if chat.found is not None and chat.injected:
+            sources = replace(sources, answered=chat.found.relevance or 0.0)
         began = time.perf_counter()
         if chat.found is None:  # else the index has answered
             await passages.begun()

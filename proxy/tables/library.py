@@ -30,6 +30,8 @@ _FILE = "tables.db"
 _HITS = 300  # chunks: a table has one for each dozen of columns
 _LEAST_CHUNKS = 150  # as for actions: in a few chunks, any word is rare
 _FILTER_VALUES = 100  # in one filter condition
+_PROBABLE = 0.5  # that a passage answers: most questions about documents have it, hardly one that a table answers
+_LEAST_BESIDE_PASSAGE = 0.05  # relevance of tables then
 MIN_RELEVANCE = 0.0025  # as for actions: a question without a good text may still name a table
 # Of the score of a table, for the tables that its foreign keys refer to. With a larger weight, or also for tables that
 # refer to a found one, a table such as `users` brings so many along that they take the places of better ones.
@@ -124,7 +126,12 @@ class FoundTables:
     @property
     def relevant(self) -> bool:
         """Whether a table may answer the question."""
-        return bool(self.tables) and (self.relevance is None or self.relevance >= MIN_RELEVANCE)
+        return self.relevant_beside(0.0)
+
+    def relevant_beside(self, answered: float) -> bool:
+        """Whether a table may answer a question that a passage answers with this probability."""
+        least = _LEAST_BESIDE_PASSAGE if answered >= _PROBABLE else MIN_RELEVANCE
+        return bool(self.tables) and (self.relevance is None or self.relevance >= least)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,17 +50,17 @@ class TableOffers:
         return [name for name, row in configured.items() if (row.offer if named is None else name in named)]
 
     async def tools(
-        self, names: Sequence[str], turns: Sequence[Turn], exchange: Exchange, *, named: bool
+        self, names: Sequence[str], turns: Sequence[Turn], exchange: Exchange, *, named: bool, answered: float
     ) -> list[Tool]:
         """The tools for the latest question. named: by the client, so the question may be about anything.
 
-        Raises RetrievalError.
+        answered: probability that a passage in the request answers the question. Raises RetrievalError.
         """
         permitted = await self.queries.permitted(caller_of(exchange), names)
         if not permitted:
             return []
         found = await self.queries.find(turns, permitted, self.card_tokens)
-        offered = named or found.relevant
+        offered = named or found.relevant_beside(answered)
         if exchange.action_trace is not None:
             tables = [f"{one.database}/{one.table.name}" for one in found.tables]
             exchange.action_trace.table_search = TableSearch(list(permitted), tables, found.relevance, offered)

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proxy.tables.cards import card, shortened, tokens_of, words_of
-from proxy.tables.library import COLLECTION, TableLibrary, TableStore, _all_tables, _chosen, scored
+from proxy.tables.library import (
+    COLLECTION,
+    FoundTable,
+    FoundTables,
+    TableLibrary,
+    TableStore,
+    _all_tables,
+    _chosen,
+    scored,
+)
 from proxy.tables.reading import Reading, read_database
 from proxy.tables.schema import Column, DatabaseSchema, DatabaseSource, ForeignKey, Grant, TableSchema
 from proxy.tables.visible import granted
@@ -187,3 +196,14 @@ async def test_many_tables_cost_little(tmp_path: Path) -> None:
     assert tokens_of(text) <= 3_000
     assert len(chosen) > 5
     assert len(written) < 100
+
+
+def test_a_question_that_a_passage_answers_is_offered_only_a_better_table() -> None:
+    tables = (FoundTable("wide", wide().tables[0]),)
+    likely = FoundTables(tables, relevance=0.02)
+    assert likely.relevant
+    assert likely.relevant_beside(0.3)
+    assert not likely.relevant_beside(0.9)
+    assert not FoundTables(tables, relevance=0.001).relevant_beside(0.0)
+    assert FoundTables(tables, relevance=None).relevant_beside(1.0), "the search is off"
+    assert not FoundTables((), relevance=1.0).relevant_beside(0.0)
