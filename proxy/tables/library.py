@@ -30,7 +30,7 @@ _FILE = "tables.db"
 _HITS = 300  # chunks: a table has one for each dozen of columns
 _LEAST_CHUNKS = 150  # as for actions: in a few chunks, any word is rare
 _FILTER_VALUES = 100  # in one filter condition
-_PROBABLE = 0.5  # that a passage answers: most questions about documents have it, hardly one that a table answers
+_SURE = 0.8  # that a passage answers: most questions about documents have it, hardly one that a table answers
 _LEAST_BESIDE_PASSAGE = 0.05  # relevance of tables then
 MIN_RELEVANCE = 0.0025  # as for actions: a question without a good text may still name a table
 # Of the score of a table, for the tables that its foreign keys refer to. With a larger weight, or also for tables that
@@ -130,7 +130,7 @@ class FoundTables:
 
     def relevant_beside(self, answered: float) -> bool:
         """Whether a table may answer a question that a passage answers with this probability."""
-        least = _LEAST_BESIDE_PASSAGE if answered >= _PROBABLE else MIN_RELEVANCE
+        least = _LEAST_BESIDE_PASSAGE if answered >= _SURE else MIN_RELEVANCE
         return bool(self.tables) and (self.relevance is None or self.relevance >= least)
 
 
