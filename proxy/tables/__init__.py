@@ -2,7 +2,7 @@
 
 schema       records: what a database holds, where it is, what a caller may read
 reading      a database or files -> records        files    files as tables of DuckDB
-visible      what settings and rights leave visible of a database
+visible      what settings and rights leave visible of a database    views    which columns views read
 cards        a table in words: for a model, and for the search
 library      stored databases, and the tables for a question            stored   the SQL table of databases
 values       values of a column that resemble what a person wrote
