@@ -55,12 +55,15 @@ _ASK = "Answer with one SQLite query in a code block, and nothing else. The tabl
 
 
 def sample(questions: Sequence[Question], limit: int, seed: int) -> list[Question]:
-    """An equal number of questions of each database, those of one database together: they share a prompt."""
+    """An equal number of questions of each database, those of one database together: they share a prompt.
+
+    A larger sample has the questions of a smaller one.
+    """
     by_db: dict[str, list[Question]] = {}
     for one in questions:
         by_db.setdefault(one["db"], []).append(one)
     each = -(-limit // len(by_db))
-    return [one for some in by_db.values() for one in Random(seed).sample(some, min(each, len(some)))]
+    return [one for some in by_db.values() for one in Random(seed).sample(some, len(some))[:each]]
 
 
 def rows_of(file: Path, sql: str) -> list[tuple[Any, ...]] | None:
