@@ -10,3 +10,7 @@ stores/     points of many tenants: base (the promises), edge, qdrant
 index/      owns the data folder: all parts together
 rpc/        the index as a separate process: server, client, codec
 """
+
+import os
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # onnxruntime reports its use to Microsoft, from its import on

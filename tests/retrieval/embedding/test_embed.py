@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -294,3 +297,12 @@ def test_batches_hold_every_text_once_and_fit_the_cache(lengths: list[int]) -> N
         assert max(lengths[i] for i in batch) * len(batch) <= 2048
     widest = [max(lengths[i] for i in batch) for batch in batches]
     assert widest == sorted(widest, reverse=True)
+
+
+def test_onnxruntime_reports_nothing_to_its_maker(tmp_path: Path) -> None:
+    """It keeps the number of the device and what is still to be sent in the home folder."""
+    environ = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    script = "import retrieval.embedding.embed, onnxruntime"
+    folders = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", script], env={**environ, **folders}, check=True)
+    assert list(tmp_path.iterdir()) == []
