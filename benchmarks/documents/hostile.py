@@ -166,11 +166,12 @@ def _uploaded(work: Path, folder: Path) -> tuple[list[str], bool]:
         states = Counter(_upload(collection, file) for file in sorted(folder.iterdir()))
         over.set()
         probe.join()
-        good = _asked("POST", f"{url}/v1/knowledge/search", b'{"query": "Zephyr"}')
+        good = _posted(f"{url}/v1/knowledge/search", b'{"query": "Zephyr"}', "application/json")
         serves = "Zephyr" in json.dumps(good)
     finally:
         os.killpg(process.pid, signal.SIGTERM)  # strace would pass nothing on
         process.wait(120)
+        say((work / "serve.err").read_text(errors="replace")[-3_000:])
     row, wrong = _row(
         "uploads",
         states.total(),
@@ -206,7 +207,7 @@ def _probe(collection: str, waits: list[float], over: threading.Event) -> None:
 def _upload(collection: str, file: Path) -> str:
     head = f'--x\r\ncontent-disposition: form-data; name="file"; filename="{file.name}"\r\n\r\n'.encode()
     body = head + file.read_bytes() + b"\r\n--x--\r\n"
-    told = _posted(f"{collection}/files", body)
+    told = _posted(f"{collection}/files", body, "multipart/form-data; boundary=x")
     job = f"{collection.partition('/collections')[0]}/jobs/{told.get('id')}"
     while told.get("status") in ("queued", "running"):  # it takes longer than an answer may wait
         time.sleep(1)
@@ -215,12 +216,12 @@ def _upload(collection: str, file: Path) -> str:
     return str(told["data"][0]["status"])
 
 
-def _posted(url: str, body: bytes) -> dict[str, Any]:
+def _posted(url: str, body: bytes, kind: str) -> dict[str, Any]:
     """Ask again after a 503: a busy machine answers so."""
     until = time.monotonic() + 600
     while True:
         try:
-            return _asked("POST", url, body, "multipart/form-data; boundary=x")
+            return _asked("POST", url, body, kind)
         except HTTPError as error:
             if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > until:
                 raise
