@@ -34,6 +34,7 @@ _NUMBERED_LINES = re.compile(r"blob|hljs-ln|line-?n|gutter|code|highlight|rouge"
 _LINE_NUMBERS = re.compile(r"[\s\d]*")
 _LINE_NUMBER = re.compile(r"lnt?|linenos?|(?:\w+-)?line-?numbers?", re.IGNORECASE)  # an element's class
 _LINE_PARTS = frozenset({"span", "div"})
+_LINES = frozenset({"br", "li", "ol", "ul"})  # within code, whose lines a page may number as items of a list
 _RAISED = re.compile(r"\s*[-+−–]?\d")
 _TEX = re.compile(r"tex", re.IGNORECASE)
 
@@ -76,9 +77,9 @@ def _choose(page: Tag) -> None:
             _show_formula(element)
         elif name == "sup" and _RAISED.match(element.get_text()):
             element.insert(0, "^")  # 10^5 is not 105
-        elif name == "br" and element.find_parent("pre"):
+        elif name in _LINES and element.find_parent("pre"):
+            element.append(_line_end(element))
             element.name = "span"
-            element.append("\n")
         elif box := _box(element):
             element.name = "span"
             after = element.find_next(string=True)
@@ -135,6 +136,13 @@ def _known_name(element: Tag, *, in_heading: bool, level: int) -> str:
     if name in _BLOCKS or (name == "template" and element.has_attr("shadowrootmode")):
         return "div"
     return name
+
+
+def _line_end(element: Tag) -> str:
+    """What a line of code lacks at its end."""
+    after = element.next_sibling
+    ended = isinstance(after, NavigableString) and "\n" in after
+    return "\n" if element.name == "br" or (element.name == "li" and not ended) else ""
 
 
 def _within_word(element: Tag) -> bool:
@@ -255,6 +263,7 @@ def _complete(table: Tag, most: int) -> int:
     for foot in [part for part in _own(table, "tfoot") if part.find_next_sibling()]:
         table.append(foot.extract())
     rows = _own(table, "tr")
+    ends = {id(row.parent): at for at, row in enumerate(rows)}  # a cell stays within its <tbody>
     above: dict[int, tuple[int, Tag]] = {}  # column -> further rows, cell
     repeated = 0
     for at, row in enumerate(rows):
@@ -280,9 +289,9 @@ def _complete(table: Tag, most: int) -> int:
                 column += int(str(origin["colspan"]))
             if cell is None:
                 break
-            rest = len(rows) - at - 1
+            rest = ends[id(row.parent)] - at
             further = _whole(cell.get("rowspan"), 1) - 1
-            if further := min(rest, rest if further < 0 else further):  # 0: to the end
+            if further := min(rest, rest if further < 0 else further):  # rowspan 0: to the end
                 above[column] = further, cell
             column, last = column + int(str(cell["colspan"])), cell
         above |= {place: (left - 1, cell) for place, (left, cell) in before.items() if left > 1}

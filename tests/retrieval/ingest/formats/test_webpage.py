@@ -45,6 +45,8 @@ def main(content: str) -> str:
         ("<ol reversed><li>A</li><li>B</li></ol>", "2. A\n1. B"),
         ("<pre><span>a</span><br><span>b</span><br></pre>", "```\na\nb\n```"),
         ("<pre><span class='ln'>1</span>ls\n<span class='linenos'>2</span>cd</pre>", "```\nls\ncd\n```"),
+        ("<pre><ol><li>a:</li><li>  b</li></ol></pre>", "```\na:\n  b\n```"),
+        ("<pre><ol><li>a:</li>\n<li>  b</li>\n</ol></pre>", "```\na:\n  b\n```"),
         ("<div class='CodeMirror-linenumber'>1</div><pre>ls</pre>", "```\nls\n```"),
         ("<p>Bus <span class='line-number'>5</span> to <span class='number'>7</span>.</p>", "Bus 5 to 7."),
         (
@@ -82,6 +84,10 @@ def test_what_people_read_is_in_the_text(content: str, text: str) -> None:
         (
             "<thead><tr><th>A<th>B<tfoot><tr><td>sum<td>9<tbody><tr><td>a<td>4<tr><td>b<td>5",
             ["A B", "- -", "a 4", "b 5", "sum 9"],
+        ),
+        (
+            "<thead><tr><th>A<th>B<tbody><tr><td rowspan=0>a<td>4<tr><td>5<tbody><tr><td>b<td>6",
+            ["A B", "- -", "a 4", "a 5", "b 6"],
         ),
     ],
 )
