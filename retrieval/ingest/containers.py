@@ -251,7 +251,7 @@ def _zip(data: bytes) -> Iterator[_Entry]:
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
-        raise Unreadable(f"not a ZIP archive, or damaged ({error})") from error
+        raise Unreadable(f"not a ZIP archive, or damaged ({error}); pack it again") from error
     for info in archive.infolist():
         if info.is_dir():
             continue
@@ -274,7 +274,7 @@ def _read_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> 
     except NotImplementedError as error:
         raise Unreadable(f"packed in a way that is not supported ({error}): pack it again with deflate") from error
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, RuntimeError) as error:
-        raise Unreadable(f"damaged in the archive ({error})") from error
+        raise Unreadable(f"damaged in the archive ({error}); pack it again") from error
 
 
 def _tar(data: bytes) -> Iterator[_Entry]:
@@ -288,7 +288,7 @@ def _tar(data: bytes) -> Iterator[_Entry]:
                 modified_s = float(info.mtime) if 0 < info.mtime < 2**33 else 0.0
                 yield _Entry(info.name, modified_s, partial(_read_tarred, archive, info), other)
     except (tarfile.TarError, ValueError, OSError, EOFError) as error:
-        raise Unreadable(f"not a tar archive, or damaged ({error})") from error
+        raise Unreadable(f"not a tar archive, or damaged ({error}); pack it again") from error
 
 
 def _read_tarred(archive: tarfile.TarFile, info: tarfile.TarInfo, most: int) -> bytes:
@@ -296,7 +296,7 @@ def _read_tarred(archive: tarfile.TarFile, info: tarfile.TarInfo, most: int) -> 
         file = archive.extractfile(info)
         return file.read(most) if file else b""
     except (tarfile.TarError, ValueError, OSError, KeyError) as error:
-        raise Unreadable(f"damaged in the archive ({error})") from error
+        raise Unreadable(f"damaged in the archive ({error}); pack it again") from error
 
 
 _TARS = {".tgz": ".gz", ".tbz2": ".bz2", ".txz": ".xz"}
@@ -312,7 +312,7 @@ def _inflated(kind: str, data: bytes, most: int) -> bytes:
         else:
             inflated = (bz2.BZ2File if kind == ".bz2" else lzma.LZMAFile)(file).read(most + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
-        raise Unreadable(f"not a {kind} file, or damaged ({error})") from error
+        raise Unreadable(f"not a {kind} file, or damaged ({error}); pack it again") from error
     if len(inflated) > most:
         raise _Full
     return inflated

@@ -238,7 +238,8 @@ def parse(  # noqa: PLR0913 - each is what a caller may know
     if not text.strip():
         raise Unreadable(_EMPTY)
     beside = beside or Front()
-    title = printable(named or front.title or beside.title or parsed.title) or title_of(shown_as)
+    title = _SURROGATES.sub("\ufffd", named or front.title or beside.title or parsed.title)
+    title = printable(title) or title_of(shown_as)
     readers = one_of(front.groups, beside.groups) if groups is None else groups
     kind = parsed.format or kind
     attributes = {**parsed.properties, **beside.attributes, **front.attributes}

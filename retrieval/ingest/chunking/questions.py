@@ -96,7 +96,7 @@ def values(text: str) -> Iterator[object]:
         yield json.loads(text)
         return
     except RecursionError:
-        raise Unreadable("JSON nested too deeply") from None
+        raise Unreadable("JSON nested too deeply: split the file") from None
     except ValueError as error:
         whole = error
     # one object per line: no object spans two lines
@@ -107,7 +107,7 @@ def values(text: str) -> Iterator[object]:
                 yield json.loads(line)
                 begun = True
         except RecursionError:
-            raise Unreadable(f"line {number}: JSON nested too deeply") from None
+            raise Unreadable(f"line {number}: JSON nested too deeply: split the object") from None
         except ValueError as error:  # one document over several lines, unless an earlier line was a document
             raise Unreadable(_place(error, number) if begun else _place(whole)) from error
 

@@ -49,7 +49,7 @@ def decode(data: bytes, *, html: bool) -> Decoded:
         raise Unreadable("empty: the file holds no text")
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "")
     if not encoding and b"\0" in data:
-        raise Unreadable(f"binary: NUL byte at position {data.index(0)}; expected text")
+        raise Unreadable(f"binary: NUL byte at position {data.index(0)}; expected text: name the file by its type")
     encoding = encoding or (_declared(data) if html else "") or "utf-8"
     note = ""
     try:
@@ -58,7 +58,7 @@ def decode(data: bytes, *, html: bool) -> Decoded:
         text, encoding = _guessed(data, error)
         note = f"read as {encoding}, which the file does not declare: if that is wrong, convert the file to UTF-8"
     if len(_CONTROLS.findall(text)) * _MAX_CONTROLS > len(text) or "\0" in text:
-        raise Unreadable("binary: too many control characters; expected text")
+        raise Unreadable("binary: too many control characters; expected text: name the file by its type")
     return Decoded(text.replace("\r\n", "\n").replace("\r", "\n"), note)
 
 
@@ -83,7 +83,8 @@ def _guessed(data: bytes, error: UnicodeDecodeError) -> tuple[str, str]:
     guess = chardet.detect(data, encoding_era=chardet.EncodingEra.MODERN_WEB)["encoding"]
     if guess is None:
         raise Unreadable(
-            f"binary, or not UTF-8: byte 0x{data[error.start]:02x} at position {error.start}; expected text"
+            f"binary, or not UTF-8: byte 0x{data[error.start]:02x} at position {error.start}; "
+            "expected text: name the file by its type"
         ) from error
     text = data.decode(_allowed(guess) or "cp1252", "replace")
     return text, guess

@@ -17,9 +17,9 @@ def to_markdown(text: str) -> str:
     try:
         notebook = json.loads(text)
     except RecursionError:
-        raise Unreadable("JSON nested too deeply") from None
+        raise Unreadable("JSON nested too deeply: split the file") from None
     except ValueError as error:
-        raise Unreadable(f"not a notebook: {error}") from error
+        raise Unreadable(f"not a notebook: {error}; open it in Jupyter and save it again") from error
     cells = _cells(notebook)
     if cells is None:
         raise Unreadable("not a notebook: expected a list of cells")

@@ -27,7 +27,7 @@ def to_markdown(text: str) -> tuple[str, str]:
     except (ValueError, yaml.YAMLError) as error:
         raise Unreadable(f"not an OpenAPI document: {' '.join(str(error).split())[:300]}") from error
     except RecursionError:
-        raise Unreadable("nested too deeply") from None
+        raise Unreadable("nested too deeply: split the file") from None
     api = _Api(document)
     if not isinstance(api.of(document).get("paths"), Mapping):
         raise Unreadable("not an OpenAPI document: expected paths")

@@ -48,7 +48,8 @@ def to_message(data: bytes) -> "Message[str, str]":
         with olefile.OleFileIO(io.BytesIO(data)) as ole:
             return _message(_Folder(ole, ole.root, (), 32), 1)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error, OverflowError) as error:
-        raise Unreadable(f"not an Outlook message, or damaged ({type(error).__name__}: {error})") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise Unreadable(f"not an Outlook message, or damaged ({reason}); save it again in Outlook") from error
 
 
 class _Folder:

@@ -51,7 +51,9 @@ def read_picture(data: bytes) -> list[Page]:
                 pixels = np.asarray(upright)[:, :, ::-1]
                 words = words_in(pixels, 1.0)
                 pages.append(Page(number, upright.width, upright.height, words))
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
+    except UnidentifiedImageError as error:
+        raise Unreadable("not a readable picture: open it in a viewer and save it again") from error
+    except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
         raise Unreadable(f"not a readable picture ({error}): open it in a viewer and save it again") from error
     if not any(page.words for page in pages):
         raise Unreadable("no text was found in the picture")

@@ -141,7 +141,7 @@ class _Page:
 
     def value(self, value: object, level: int, name: str = "") -> Iterator[str]:
         if level > _MOST_DEPTH:
-            raise Unreadable("nested too deeply")
+            raise Unreadable("nested too deeply: split the file")
         if isinstance(value, Mapping):
             yield from self._object(value, level, name)
         elif isinstance(value, list) and any(isinstance(one, Mapping | list) for one in value):

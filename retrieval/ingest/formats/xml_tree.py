@@ -116,7 +116,7 @@ def _title(element: _Element) -> str:
 def _section(element: _Element, level: int, title: str) -> Iterator[str]:
     """A heading, the attributes that hold text, and what is within."""
     if level > _MOST_DEPTH:
-        raise Unreadable("nested too deeply")
+        raise Unreadable("nested too deeply: split the file")
     if len(element) and _is_mixed(element):
         yield from _content(element, "div", level)
         return
@@ -157,7 +157,7 @@ def _block(element: _Element, level: int) -> Iterator[str]:
 def _content(element: _Element, tag: str, level: int) -> Iterator[str]:
     """The element as one of HTML, with the text within in its order."""
     if level > _MOST_DEPTH:
-        raise Unreadable("nested too deeply")
+        raise Unreadable("nested too deeply: split the file")
     if tag == "table" and (rows := _rows(element)):
         title = _title(element)
         yield f"<p>{escape(title)}</p>" * bool(title)

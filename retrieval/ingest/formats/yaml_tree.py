@@ -48,7 +48,7 @@ def _nodes(text: str) -> list[yaml.Node]:
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):  # before nodes are made: that has no limit
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _MOST_DEPTH:
-            raise Unreadable("nested too deeply")
+            raise Unreadable("nested too deeply: split the file")
     nodes: list[yaml.Node | None] = [*yaml.compose_all(text, Loader=yaml.CSafeLoader)]
     return [node for node in nodes if node is not None]
 

@@ -407,7 +407,7 @@ def test_a_page_without_text_is_empty() -> None:
 
 
 def test_binary_content_is_not_taken_for_text() -> None:
-    assert reason(b"text\0more") == "binary: NUL byte at position 4; expected text"
+    assert reason(b"text\0more") == "binary: NUL byte at position 4; expected text: name the file by its type"
     assert reason(bytes(range(1, 32)) * 9).startswith("binary: too many control characters")
     assert reason("a\0b".encode("utf-16")).startswith("binary")
 
@@ -502,6 +502,8 @@ def test_half_a_character_in_json_is_replaced() -> None:
     text = '[{"question": "Is \\ud83d\\ude00 one?", "answer": "Half: \\ud800."}]'
     for name in ("a.json", "a.jsonl"):
         assert document(text, name).text == "Q: Is \U0001f600 one?\nA: Half: \ufffd.\n"
+    titled = document('{"title": "Half \\ud83d", "text": "These are five plain words."}', "a.jsonl")
+    assert titled.title == "Half \ufffd"
 
 
 # Pages
