@@ -139,16 +139,13 @@ def _traced(work: Path, name: str, *args: str) -> subprocess.Popen[bytes]:
 def _ingested(work: Path, folder: Path) -> tuple[list[str], bool]:
     """Return a row of the table, and whether something went wrong."""
     files = sum(1 for _ in folder.iterdir())
-    process = _traced(work, "ingest", "ingest", str(folder), "--collection", "hostile", "--data", str(work / "data"))
+    data = str(work / "data")
+    process = _traced(work, "ingest", "ingest", str(folder), "--collection", "hostile", "--json", "--data", data)
     process.wait(3_000)
-    out, err = ((work / f"ingest.{stream}").read_text(errors="replace") for stream in ("out", "err"))
-    say(err[-3_000:])
-    added = int(match[1]) if (match := re.search(r"(\d+) added", out)) else 0
-    refused, skipped = (
-        err.count("not ingested:"),
-        sum(map(int, re.findall(r"(\d+) [a-zJ]", out.partition("skipped:")[2]))),
-    )
-    return _row("`ragway ingest`", files, added, refused + skipped, "", _escapes(work / "ingest.log"))
+    say((work / "ingest.err").read_text(errors="replace")[-3_000:])
+    report = json.loads((work / "ingest.out").read_bytes())
+    refused = len(report["failures"]) + sum(report["skipped"].values())
+    return _row("`ragway ingest`", files, report["added"], refused, "", _escapes(work / "ingest.log"))
 
 
 def _uploaded(work: Path, folder: Path) -> tuple[list[str], bool]:
