@@ -27,6 +27,8 @@ COPY proxy proxy
 COPY retrieval retrieval
 COPY runtime runtime
 RUN pip install --no-deps --no-build-isolation .
+ARG EXTRAS=""
+RUN if [ -n "$EXTRAS" ]; then pip install "ragway[$EXTRAS]" -c constraints.txt; fi
 
 
 FROM python:3.11-slim-bookworm

@@ -50,12 +50,12 @@ def test_the_gateway_waits_for_a_healthy_qdrant_and_answers_on_loopback_only() -
 
 def test_the_variables_of_the_example_reach_the_gateway(tmp_path: Path) -> None:
     example = (ROOT / ".env.example").read_text("utf-8")
-    assert {"#OPENAI_API_KEY=", "#TORCH_INDEX="} <= set(example.splitlines())
+    assert {"#OPENAI_API_KEY=", "#TORCH_INDEX=", "#EXTRAS="} <= set(example.splitlines())
     variables = tmp_path / ".env"
-    variables.write_text(re.sub(r"^#(OPENAI_API_KEY|TORCH_INDEX)=$", r"\1=given", example, flags=re.MULTILINE))
+    variables.write_text(re.sub(r"^#(OPENAI_API_KEY|TORCH_INDEX|EXTRAS)=$", r"\1=given", example, flags=re.MULTILINE))
     gateway = services("--env-file", str(variables))["gateway"]
     assert gateway["environment"]["OPENAI_API_KEY"] == "given"
-    assert gateway["build"]["args"]["TORCH_INDEX"] == "given"
+    assert gateway["build"]["args"] == {"TORCH_INDEX": "given", "EXTRAS": "given"}
 
 
 def test_the_qdrant_image_has_the_minor_version_of_the_client() -> None:
