@@ -43,7 +43,7 @@ _MOST_NAMES = 12  # of tools, in a reply to a call of another tool
 _MOST_NAME_CHARS = 64
 _LEAST_SIMILAR = 0.5  # of two names, from 0 to 1
 # For which no value of the person matters.
-_REFUSALS = ("unknown_tool", "could_change", "invalid_arguments", "private_data")
+_REFUSALS = ("unknown_tool", "could_change", "invalid_arguments", "private_data", "limit")
 _MOST_KEPT_CHARS = 2_000  # of arguments and of a result, in a receipt
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 

@@ -197,6 +197,13 @@ def test_an_error_of_the_database_goes_back_to_the_model_twice(team: Shop) -> No
     assert "Do not query again" in model.received[3]["messages"][-1]["content"]
 
 
+def test_a_model_that_repeats_a_refused_query_must_answer(team: Shop) -> None:
+    wrong = says('{"name": "query_tables", "arguments": {"sql": "SELECT total FROM sales"}}')
+    model = team.script(wrong, wrong, says("I could not find out."))
+    assert team.chat(CompletionsChat, "gpt-text").ask(QUESTION).text == "I could not find out."
+    assert "Answer the question in plain words" in model.received[2]["messages"][-1]["content"]
+
+
 def test_a_long_value_is_read_on(team: Shop) -> None:
     sql = "SELECT id, id, replace(printf('%900d', id), ' ', 'x') AS long FROM products WHERE id = 1"
 

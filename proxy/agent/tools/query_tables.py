@@ -139,8 +139,10 @@ class QueryTables(Tool):
         except (NotAllowed, QueryFailed) as error:
             self.failures += 1
             more = "\n" + (_FAILED_ENOUGH if self.failures > self.retries else _AGAIN)
-            timed_out = isinstance(error, QueryFailed) and error.kind == "timeout"
-            return Refused(quoted(f"No rows: {error}") + more, "timeout" if timed_out else "api_error")
+            text = quoted(f"No rows: {error}") + more
+            if isinstance(error, NotAllowed):
+                return Refused(text, "invalid_arguments")
+            return Refused(text, "timeout" if error.kind == "timeout" else "api_error")
         traced.sent = True
         exchange.actions = (*exchange.actions, traced.operation)
         return Done(await self._text(result, sql, permitted, calling), known=True, fits=True)
