@@ -81,7 +81,7 @@ async def _copied(store: Store, tenant: str, folder: str) -> tuple[Store, int]:
             local = await QdrantStore.local(folder, collection="engines", vectors={"dense": dimension})
         points = []
         for id, one in batch:
-            said = lexical_text(one.title, one.headings, one.text, one.context, one.names)
+            said = lexical_text(one.title, one.headings, one.text, one.context, one.names, one.source)
             words = document_vector(said, language_of(tenant))
             points.append(Point(id, one, {"dense": vectors[id]}, words))
         await local.upsert(tenant, points)

@@ -652,7 +652,7 @@ def _same(ready: RevisionRecord, current: RevisionRecord | None) -> bool:
 
 def _indexed(document: Document, chunk: Chunk, language: str) -> ChunkTexts:
     parts = (document.title, chunk.headings, chunk.text, chunk.context)
-    return ChunkTexts(indexed_text(*parts), lexical_text(*parts, chunk.names), language)
+    return ChunkTexts(indexed_text(*parts), lexical_text(*parts, chunk.names, document.source), language)
 
 
 def _points(staged: Revision, split: SplitDocument, vectors: Sequence[Row]) -> list[Point]:

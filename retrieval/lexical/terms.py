@@ -211,7 +211,7 @@ def _bm25(analysis: Analysis) -> "Bm25":
     return engine.Bm25(config)
 
 
-VERSION = 4  # part of an indexed document's recipe: increase with every change of terms
+VERSION = 5  # part of an indexed document's recipe: increase with every change of terms
 
 # Okapi's usual saturation and length normalisation (Robertson & Zaragoza 2009); also the engine's defaults.
 K1 = 1.2

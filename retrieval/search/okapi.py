@@ -130,7 +130,7 @@ class OkapiArm:
 
 
 def _build(rows: Sequence[tuple[str, Passage]], language: str) -> OkapiIndex:
-    texts = (lexical_text(one.title, one.headings, one.text, one.context, one.names) for _, one in rows)
+    texts = (lexical_text(p.title, p.headings, p.text, p.context, p.names, p.source) for _, p in rows)
     documents = [[*map(sys.intern, words(text, language))] for text in texts]
     return OkapiIndex([id for id, _ in rows], documents, [replace(passage, text="") for _, passage in rows])
 

@@ -49,7 +49,7 @@ def point_of(number: int, text: str, *, seed: int | None = None) -> Point:
 
 
 def point_with(number: int, passage: Passage, *, seed: int | None = None) -> Point:
-    terms = document_vector(lexical_text(passage.title, passage.headings, passage.text))
+    terms = document_vector(lexical_text(passage.title, passage.headings, passage.text, source=passage.source))
     return Point(id_of(number), passage, {"dense": vector_of(number if seed is None else seed)}, terms)
 
 

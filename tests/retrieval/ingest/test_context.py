@@ -81,6 +81,7 @@ def test_it_is_embedded_and_indexed_and_never_shown() -> None:
     assert indexed_text("T", ("H",), "text", "said") == "T > H\nsaid\ntext"
     assert lexical_text("T", ("H",), "text", "said") == "T > H\nT > H\nsaid\ntext"
     assert lexical_text("T", (), "text", names="f g") == "T\nT\ntext\nf g"
+    assert lexical_text("T", (), "text", source="kotlin/guide/a.md") == "T\nT\ntext\nkotlin guide a.md"
     assert lexical_text("", (), "text") == indexed_text("", (), "text") == "text"
     assert shown_text("a.md", "T", ("H",), "text") == "a.md T > H\ntext"
 

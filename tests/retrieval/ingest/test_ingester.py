@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,21 @@ async def test_finds_an_error_code_by_its_letters(data: Path, corpus: Path) -> N
     async with opened(plan_for(data)) as index:
         await index.writing.ingest([corpus], "docs", silent)
         assert (await sources(index, "EADDRNOTAVAIL (99)"))[0] == "handbook/errors.txt"
+
+
+@pytest.mark.parametrize("lexical", ["bm25", "okapi"])
+async def test_a_file_is_found_by_its_folder_and_name(data: Path, tmp_path: Path, lexical: Any) -> None:
+    for name in ("kotlin/insert.md", "java/insert.md", "java/insert-many.md"):
+        page = tmp_path / "drivers" / name
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text("# Write\n\nCall the method of a collection.\n")
+    plan = plan_for(data)
+    async with opened(
+        replace(plan, search=replace(plan.search, mode="bm25", lexical=lexical, min_relevance=0))
+    ) as index:
+        await index.writing.ingest([tmp_path / "drivers"], "docs", silent)
+        assert await sources(index, "kotlin") == ["drivers/kotlin/insert.md"]
+        assert (await sources(index, "insert-many.md"))[0] == "drivers/java/insert-many.md"
 
 
 async def test_nothing_relevant_is_an_empty_context(data: Path, corpus: Path) -> None:

@@ -87,7 +87,7 @@ async def found_texts(arm: OkapiArm, library: Library, *pieces: tuple[str, float
 async def test_the_arm_scores_as_rank_bm25_over_the_words_of_passages(library: Library) -> None:
     texts = ["pool socket timeout", "driver kotlin", "java java tls", "pool pool pool 99", "socket tls driver"]
     await library.put(texts)
-    documents = [words(lexical_text("page", (), text)) for text in texts]
+    documents = [words(lexical_text("page", (), text, source="page.md")) for text in texts]
     reference, expected = BM25Okapi(documents), dict.fromkeys(texts, 0.0)
     for text, weight in (("pool tls", 1.0), ("kotlin", 0.5)):
         for word in words(text):
