@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 async def command(settings: Settings) -> int:
     """Offer `search` and `fetch` over the Model Context Protocol on standard input and output.
 
-    If an API has the setting `writes`, the tools `find_actions` and `run_action`, too; with the setting `tables`,
-    `find_tables` and `query_tables`.
+    A key that may write a collection has the tool `add_document`, too. If an API has the setting `writes`, there are
+    `find_actions` and `run_action`; with the setting `tables`, `find_tables` and `query_tables`.
 
     For programs that start MCP servers as child processes. Programs that connect to an address use /mcp of a running
     gateway. The command searches through a running gateway on the same data folder, or else opens the data folder.
@@ -63,7 +63,7 @@ async def command(settings: Settings) -> int:
         if tables is not None:
             tables.caller = caller.exchange
             stack.push_async_callback(tables.queries.close)
-        offered = server(documents, settings.retrieval, lambda context: caller.exchange(context).rights, tools, tables)
+        offered = server(documents, settings.retrieval, caller.exchange, tools, tables)
         offered.middleware.insert(0, caller.counted)
         stack.push_async_callback(asyncio.wait, [asyncio.create_task(ledger.run())])
         stack.callback(ledger.stop)

@@ -6,22 +6,23 @@ kept between requests (no MCP sessions), so any worker can answer any request.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import orjson
 
 from config.sections import RetrievalSettings
 from proxy.api.knowledge.access import index_errors, no_index
-from proxy.api.tools import Tools, exchange_of, tool_schemas
-from proxy.asgi import Message, Receive, Scope, Send
+from proxy.api.tools import ADD, LARGE, Tools, exchange_of, tool_schemas
+from proxy.asgi import Message, Receive, Scope, Send, send_whole
 from proxy.body import whole_body
-from proxy.caller import Rights
-from proxy.dialects.content_encoding import content_encoding
 from proxy.dialects.errors import ApiError, method_not_allowed
+from proxy.dialects.json_body import LARGE_BYTES, JsonBody
+from proxy.exchange import EXCHANGE, Exchange
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 
@@ -34,9 +35,14 @@ if TYPE_CHECKING:
     from proxy.api.table_tools import TableTools
 
 PATH = "/mcp"
-_MOST_BYTES = 1 << 18  # per request: a question and a filter; the SDK parses in the event loop
+_MOST_MB = 6  # per request: a file of 4 MB in base64, read in a thread in some 10 ms
+_DOCUMENT = "ragway.document"  # in the ASGI scope: a request's arguments with the document
+_INVALID_REQUEST = -32600  # of JSON-RPC
 _SEARCH = "Find passages in the team's own documents."
 _FETCH = "Read one of the documents that a search found, in full."
+_ADD = (
+    "Write a document into a collection, so that search finds it; replaces the collection's document of the same name."
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -60,9 +66,14 @@ class Mcp:
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
         manager = await asyncio.shield(self._starting)
-        if content_encoding(scope["headers"]):
-            receive = _received(await whole_body(scope, receive, max_bytes=self.max_body_bytes), receive)
-        await manager.handle_request(scope, receive, send)
+        body = await whole_body(scope, receive, max_bytes=self.max_body_bytes)
+        if len(body) > LARGE_BYTES:  # the SDK parses in the event loop: 1 MB of lists takes 0.4 s
+            try:
+                body = await asyncio.to_thread(_without_document, body, scope)
+            except ApiError as error:
+                await _send_error(send, error)
+                return
+        await manager.handle_request(scope, _received(body, receive), send)
 
     async def close(self) -> None:
         """Cancel running requests."""
@@ -76,10 +87,10 @@ class Mcp:
 
             # `auth` has checked caller and origin.
             return StreamableHTTPSessionManager(
-                server(self.knowledge, self.settings, _rights, self.actions, self.tables),
+                server(self.knowledge, self.settings, exchange_of, self.actions, self.tables),
                 stateless=True,
                 json_response=True,
-                max_request_body_size=min(self.max_body_bytes, _MOST_BYTES),
+                max_request_body_size=self.max_body_bytes,  # of the header; the body is small by then
             )
 
         manager = await asyncio.to_thread(made)
@@ -90,7 +101,7 @@ class Mcp:
 
 
 def _received(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that first returns the unpacked body."""
+    """A `receive` that first returns the body."""
     waiting = [body]
 
     async def unpacked() -> Message:
@@ -102,11 +113,11 @@ def _received(body: bytes, receive: Receive) -> Receive:
 def server(
     knowledge: Knowledge,
     settings: RetrievalSettings,
-    rights: "Callable[[ServerRequestContext[Any, Any]], Rights]",
+    caller: "Callable[[ServerRequestContext[Any, Any]], Exchange]",
     actions: "ActionTools | None" = None,
     tables: "TableTools | None" = None,
 ) -> "Server[Any]":
-    """The tools' server. rights: finds a caller's rights, or raises ApiError.
+    """The tools' server. caller: finds the exchange of a request, or raises ApiError.
 
     actions: tools that call operations. tables: tools that query databases.
     """
@@ -116,28 +127,33 @@ def server(
 
     logging.getLogger("mcp").setLevel(logging.WARNING)  # logs every request
     tools = Tools(knowledge, settings)
-    answers = {"search": tools.search, "fetch": tools.fetch}
+    answers = {"search": tools.search, "fetch": tools.fetch, ADD: tools.add}
     more = [one for one in (actions, tables) if one is not None]
 
     async def list_tools(context: "ServerRequestContext[Any, Any]", _params: object) -> types.ListToolsResult:
-        names: list[str] = []
+        names, rights = list[str](), caller(context).rights
         with suppress(ApiError, RetrievalError, TimeoutError):  # tools are listed even without an index
             async with asyncio.timeout(settings.deadline_s):
-                names = await tools.readable(rights(context))
+                names = await tools.readable(rights)
         reading = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        there = f" Collections: {', '.join(names)}." if names else ""
-        texts = {"search": _SEARCH + there, "fetch": _FETCH}
+        writing = types.ToolAnnotations(
+            read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+        )
+        texts = {"search": _SEARCH + _there(names), "fetch": _FETCH}
+        if rights.write.granted:
+            texts[ADD] = _ADD + _there([name for name in names if name in rights.write])
+        schemas = tool_schemas()
         return types.ListToolsResult(
             tools=[
                 types.Tool(
                     name=name,
-                    title=name.capitalize(),
-                    description=texts[name],
-                    input_schema=taken,
-                    output_schema=given,
-                    annotations=reading,
+                    title=name.replace("_", " ").capitalize(),
+                    description=text,
+                    input_schema=schemas[name][0],
+                    output_schema=schemas[name][1],
+                    annotations=writing if name == ADD else reading,
                 )
-                for name, (taken, given) in tool_schemas().items()
+                for name, text in texts.items()
             ]
             + [tool for one in more for tool in one.tools()]
         )
@@ -145,10 +161,12 @@ def server(
     async def call_tool(
         context: "ServerRequestContext[Any, Any]", params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        answer = answers.get(params.name)
+        exchange, asked = caller(context), {**(params.arguments or {}), **_document(context)}
+        offered = answers if exchange.rights.write.granted else {name: answers[name] for name in answers if name != ADD}
+        answer = offered.get(params.name)
         other = next((one for one in more if params.name in {tool.name for tool in one.tools()}), None)
         if answer is None and other is None:
-            *names, last = [*answers, *(tool.name for one in more for tool in one.tools())]
+            *names, last = [*offered, *(tool.name for one in more for tool in one.tools())]
             known = f"{', '.join(names)} and {last}"
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are {known}")
         try:
@@ -156,8 +174,8 @@ def server(
                 if answer is None:
                     assert other is not None
                     return await other.call(context, params, settings.deadline_s)
-                async with asyncio.timeout(settings.deadline_s):
-                    found = await answer(params.arguments or {}, rights(context))
+                async with asyncio.timeout(None if params.name == ADD else settings.deadline_s):  # it has its own
+                    found = await answer(asked, exchange)
         except ApiError as error:
             return types.CallToolResult(content=[types.TextContent(type="text", text=error.message)], is_error=True)
         text = types.TextContent(type="text", text=msgspec.json.encode(found).decode())  # some programs read only text
@@ -169,8 +187,41 @@ def server(
     return made
 
 
-def _rights(context: "ServerRequestContext[Any, Any]") -> Rights:
-    return exchange_of(context).rights
+def _there(names: Sequence[str]) -> str:
+    return f" Collections: {', '.join(names)}." if names else ""
+
+
+def _without_document(body: bytes, scope: Scope) -> bytes:
+    """A large request without its document, which goes into the scope. Raises ApiError, also if it stays large."""
+    may_write = bool(scope[EXCHANGE].rights.write.granted)
+    most = f"{_MOST_MB} MB: upload larger files by POST /v1/knowledge/collections/NAME/files"
+    message = f"A request has at most {most if may_write else f'{LARGE_BYTES >> 10} KB'}."
+    too_large = ApiError(413, message, code="body_too_large")
+    if not may_write or len(body) > _MOST_MB << 20:
+        raise too_large
+    request = JsonBody.parse(body).fields
+    match request.get("params"):
+        case {"name": name, "arguments": dict(arguments)} if name == ADD:
+            scope[_DOCUMENT] = {one: arguments.pop(one) for one in LARGE if one in arguments}
+    try:
+        left = orjson.dumps(request)
+    except TypeError as error:
+        raise ApiError(400, f"The request is not valid JSON: {error}.", code="invalid_json") from error
+    if len(left) > LARGE_BYTES:
+        raise too_large
+    return left
+
+
+def _document(context: "ServerRequestContext[Any, Any]") -> Mapping[str, Any]:
+    """Arguments that `_without_document` took out."""
+    document: Mapping[str, Any] = {} if context.request is None else context.request.scope.get(_DOCUMENT, {})
+    return document
+
+
+async def _send_error(send: Send, error: ApiError) -> None:
+    """In JSON-RPC: a client program tells its model no other error."""
+    answer = {"jsonrpc": "2.0", "id": None, "error": {"code": _INVALID_REQUEST, "message": error.message}}
+    await send_whole(send, error.status, orjson.dumps(answer), b"application/json")
 
 
 async def _run(manager: "StreamableHTTPSessionManager", up: asyncio.Event) -> None:

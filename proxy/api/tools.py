@@ -1,16 +1,19 @@
-"""The MCP tools `search` and `fetch`, within the caller's rights.
+"""The MCP tools `search`, `fetch` and `add_document`, within the caller's rights.
 
-Names, required arguments and answer fields follow OpenAI's connectors, so chat programs written for those need no
-setting. A model reads the texts, so they are quoted like a chat's passages.
+Names, required arguments and answer fields of the first two follow OpenAI's connectors, so chat programs written for
+those need no setting. A model reads the texts, so they are quoted like a chat's passages.
 """
 
+import asyncio
+import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
 from config.sections import RetrievalSettings
+from proxy.api.knowledge.access import WRITE_DEADLINE_S, must_write
 from proxy.api.knowledge.declarations import Closed, Open, doc
 from proxy.api.knowledge.parameters import (
     CollectionNames,
@@ -19,19 +22,34 @@ from proxy.api.knowledge.parameters import (
     checked,
     few_names,
     filter_in,
+    invalid,
     query_text,
     read_as,
 )
+from proxy.api.knowledge.puts import PlacedInCollection, document_of, given_document, name_of, placed_in
 from proxy.api.knowledge.schemas import Schemas
-from proxy.caller import PermittedSearch, Rights, readable_collections, readable_document, search_permitted
+from proxy.caller import (
+    PermittedSearch,
+    Rights,
+    readable_collections,
+    readable_document,
+    search_permitted,
+    unknown_collection,
+)
+from proxy.dialects.errors import ApiError
 from proxy.dialects.quoting import quoted, quoted_label
 from proxy.exchange import EXCHANGE, Exchange
 from retrieval.knowledge import DEFAULT_HIT_OPTIONS, Knowledge
+from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import Hit, Turn
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
+ADD = "add_document"
+LARGE = ("text", "data")  # its arguments that may be large
+_MOST_FILE_MB = 4
+_BASE64_STEP = 1 << 20  # characters decoded at once, in 2 ms: a multiple of 4
 _MOST_CHARS = 100_000  # of one document at a time: some 25,000 tokens
 _BETWEEN = "\n\n[…]\n\n"  # between passages of one document
 
@@ -73,6 +91,27 @@ class _Fetched(Open, frozen=True):
     metadata: Annotated[dict[str, Any], doc("collection, format, chars; next_start if the text goes on.")]
 
 
+class _Add(Closed, frozen=True):
+    collection: Annotated[str, doc("An existing collection.")]
+    name: Annotated[
+        str, doc("Such as handbook.docx: its ending tells the format. The same name replaces the document.")
+    ]
+    text: Annotated[str, doc("Its text; without an ending that tells a format, in Markdown.")] | UnsetType = UNSET
+    data: Annotated[str, doc("In place of text: a file, such as PDF or DOCX, in base64.")] | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    attributes: (
+        Annotated[
+            Any, Meta(extra_json_schema={"type": "object"}), doc('Names and values to filter by, e.g. {"team": "hr"}.')
+        ]
+        | UnsetType
+    ) = UNSET
+    groups: Annotated[list[str], doc("Only these groups may read it; left out: all readers.")] | UnsetType = UNSET
+
+
+class _Added(PlacedInCollection, frozen=True, kw_only=True):
+    """Without a public name, so that its schema is whole."""
+
+
 def exchange_of(context: "ServerRequestContext[Any, Any]") -> Exchange:
     """The exchange of a request over HTTP."""
     assert context.request is not None  # always present over HTTP
@@ -83,7 +122,11 @@ def exchange_of(context: "ServerRequestContext[Any, Any]") -> Exchange:
 def tool_schemas() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     """Schemas for each tool's arguments and answer."""
     of = Schemas(formats=False).schema
-    return {"search": (of(_Search), of(_FoundDocuments)), "fetch": (of(_Fetch), of(_Fetched))}
+    return {
+        "search": (of(_Search), of(_FoundDocuments)),
+        "fetch": (of(_Fetch), of(_Fetched)),
+        ADD: (of(_Add), of(_Added)),
+    }
 
 
 @dataclass(eq=False, repr=False)
@@ -97,7 +140,7 @@ class Tools:
         """Names of searchable collections. Raises RetrievalError."""
         return [row.name for row in await readable_collections(self.knowledge, rights)]
 
-    async def search(self, asked: Mapping[str, Any], rights: Rights) -> Open:
+    async def search(self, asked: Mapping[str, Any], exchange: Exchange) -> Open:
         """Passages, by document. Raises ApiError for invalid arguments, RetrievalError."""
         wanted = read_as(_Search, checked(asked, _Search.__struct_fields__))
         query, names = query_text(wanted.query), few_names(wanted.collections or ())
@@ -106,7 +149,7 @@ class Tools:
             PermittedSearch(
                 [Turn("user", query)],
                 names or self.settings.collections,
-                rights,
+                exchange.rights,
                 explicit=bool(names),
                 k=wanted.k or self.settings.k,
                 filter=filter_in(wanted.filter or None, "filter"),
@@ -118,17 +161,63 @@ class Tools:
             documents.setdefault(hit.passage.document, []).append(hit)
         return _FoundDocuments([_result(hits) for hits in documents.values()])
 
-    async def fetch(self, asked: Mapping[str, Any], rights: Rights) -> Open:
+    async def fetch(self, asked: Mapping[str, Any], exchange: Exchange) -> Open:
         """A whole document, or its next piece. Raises ApiError, RetrievalError (UnknownDocument)."""
         wanted = read_as(_Fetch, checked(asked, _Fetch.__struct_fields__))
         start = wanted.start
-        found = await readable_document(self.knowledge, wanted.id, rights)
+        found = await readable_document(self.knowledge, wanted.id, exchange.rights)
         end = start + _MOST_CHARS
         metadata = {"collection": found.info.collection, "format": found.info.format, "chars": found.info.chars}
         if end < found.info.chars:
             metadata["next_start"] = end
         title, url = quoted_label(found.info.title or found.info.source), quoted_label(found.info.source)
         return _Fetched(found.info.id, title, quoted(found.text[start:end]), url, metadata)
+
+    async def add(self, asked: Mapping[str, Any], exchange: Exchange) -> Open:
+        """Write a document under its name, completely or not at all. Raises ApiError, RetrievalError."""
+        name, given = await asyncio.to_thread(_given, asked, exchange)
+        async with asyncio.timeout(self.settings.deadline_s):
+            known = await self.readable(exchange.rights)
+        if name not in known:
+            raise unknown_collection(name, known)
+        must_write(name, exchange.rights)
+        try:
+            async with asyncio.timeout(WRITE_DEADLINE_S):
+                (placed,) = await self.knowledge.writing.put(name, [given])
+        except TimeoutError as error:
+            message = f"{given.key!r} takes long to read: {_upload_it(name)}."
+            raise ApiError(503, message, code="knowledge_unavailable", type="server_error") from error
+        return placed_in(name, placed, _Added)
+
+
+def _given(asked: Mapping[str, Any], exchange: Exchange) -> tuple[str, DocumentInput]:
+    """The collection, and the document as for a put. Raises ApiError."""
+    fields = checked(asked, _Add.__struct_fields__)
+    wanted = read_as(_Add, fields)
+    name = name_of(wanted.name, "name")
+    if (wanted.text is UNSET) == (wanted.data is UNSET):
+        raise invalid("either 'text' or 'data' is needed, and not both", "text")
+    if wanted.data is UNSET:
+        given = given_document(fields, name, exchange)
+    else:
+        given = replace(document_of(fields, name, exchange), content=_decoded(wanted.data))
+    if len(given.content) > _MOST_FILE_MB << 20:
+        message = f"{name!r} is larger than {_MOST_FILE_MB} MB: {_upload_it(wanted.collection)}."
+        raise ApiError(413, message, code="file_too_large", param="data")
+    return wanted.collection, given
+
+
+def _upload_it(collection: str) -> str:
+    return f"upload it by POST /v1/knowledge/collections/{collection}/files"
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        plain = "".join(data.split()).encode("ascii")  # many programs write base64 in lines
+        steps = range(0, len(plain), _BASE64_STEP)
+        return b"".join(binascii.a2b_base64(plain[at : at + _BASE64_STEP], strict_mode=True) for at in steps)
+    except ValueError as error:
+        raise invalid("'data' must be a file in base64", "data") from error
 
 
 def _result(hits: Sequence[Hit]) -> _FoundDocument:

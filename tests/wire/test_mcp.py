@@ -106,7 +106,7 @@ def words(called: CallToolResult) -> str:
 async def test_without_keys_a_program_here_finds_and_reads(served: Served, mode: str) -> None:
     async with client(served, mode=mode) as mcp:
         tools = {tool.name: tool for tool in (await mcp.list_tools()).tools}
-        assert set(tools) == {"search", "fetch"}
+        assert set(tools) == {"search", "fetch", "add_document"}
         assert "Collections: blue, red." in (tools["search"].description or "")
         found = result(await mcp.call_tool("search", ASKED))["results"]
         assert {"Oskar", "Wilma"} <= {name for one in found for name in ("Oskar", "Wilma") if name in one["text"]}
@@ -154,7 +154,7 @@ async def test_what_cannot_be_asked_is_told_to_the_model(
 
 async def test_an_unknown_tool_is_an_error_of_the_protocol(served: Served) -> None:
     async with client(served) as mcp:
-        with pytest.raises(MCPError, match="there are search and fetch"):
+        with pytest.raises(MCPError, match="there are search, fetch and add_document"):
             await mcp.call_tool("delete", {})
 
 

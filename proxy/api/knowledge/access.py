@@ -43,7 +43,7 @@ ACTIONS = "/v1/actions"
 PENDING = ACTIONS + "/pending"
 TABLES = "/v1/tables"
 _RETRY_AFTER_S = 5  # a dead index process restarts within seconds
-_WRITE_DEADLINE_S = 60.0  # the first write after a start waits for its child's embedder
+WRITE_DEADLINE_S = 60.0  # the first write after a start waits for its child's embedder
 # Answers to errors whose message is for clients.
 _ANSWERS: Mapping[type[RetrievalError], Callable[[str], ApiError]] = {
     NotThere: partial(ApiError, 404, code="collection_not_found", param="collection"),
@@ -157,7 +157,7 @@ class Access(Rules):
 
     @contextlib.asynccontextmanager
     async def asking(self, *, writing: bool = False, slow: bool = False) -> AsyncIterator[None]:
-        deadline_s = _WRITE_DEADLINE_S if writing else self.settings.deadline_s
+        deadline_s = WRITE_DEADLINE_S if writing else self.settings.deadline_s
         with index_errors():
             async with asyncio.timeout(None if slow else deadline_s):
                 yield

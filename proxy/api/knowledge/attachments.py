@@ -299,7 +299,7 @@ def counts_of(states: Mapping[str, int]) -> FileCounts:
 
 
 def _given(file: UploadedFile, attributes: Mapping[str, Any] | None, call: KnowledgeCall) -> DocumentInput:
-    return document_of({"source": file.name, "attributes": attributes}, file.id, call)
+    return document_of({"source": file.name, "attributes": attributes}, file.id, call.exchange)
 
 
 def _batch(job: Job) -> StoreBatch:

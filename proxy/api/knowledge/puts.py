@@ -15,6 +15,7 @@ from proxy.api.knowledge.declarations import Closed, Open, doc, must, operation
 from proxy.api.knowledge.filters import Attributes, Groups
 from proxy.api.knowledge.parameters import invalid, none_but, read_as
 from proxy.dialects.errors import ApiError, forbidden
+from proxy.exchange import Exchange
 from retrieval.records.attributes import checked_attributes, checked_groups
 from retrieval.records.documents import Format
 from retrieval.records.jobs import DocumentInput, WriteResult
@@ -74,13 +75,9 @@ async def put_document(
     call: KnowledgeCall, body: Annotated[Mapping[str, Any], GivenDocument]
 ) -> tuple[int, PlacedInCollection]:
     """Write a document under the key."""
-    name, given = call.path["name"], _given(body, call.path["key"], call)
+    name, given = call.path["name"], given_document(body, call.path["key"], call.exchange)
     (placed,) = await call.writing.put(name, [given])
-    if placed.state == "refused":
-        raise forbidden(f"The document was not written: {placed.reason}.", "groups")
-    if placed.state == "failed":
-        raise ApiError(422, f"The document cannot be read: {placed.reason}.", code="document_unreadable")
-    return 201 if placed.state == "created" else 200, PlacedInCollection(*_members(placed), collection=name)
+    return 201 if placed.state == "created" else 200, placed_in(name, placed)
 
 
 @operation(f"POST {COLLECTION}/documents", "documents", "The result of each document", right="write", writing=True)
@@ -96,7 +93,18 @@ async def put_documents(call: KnowledgeCall, body: Annotated[Mapping[str, Any], 
     return PutList(call.path["name"], [*map(placed_row, placed)])
 
 
-def document_of(fields: Mapping[str, Any], key: object, call: KnowledgeCall) -> DocumentInput:
+def placed_in(
+    collection: str, placed: WriteResult, kind: type[PlacedInCollection] = PlacedInCollection
+) -> PlacedInCollection:
+    """The result of one document. Raises ApiError if it was not written."""
+    if placed.state == "refused":
+        raise forbidden(f"The document was not written: {placed.reason}.", "groups")
+    if placed.state == "failed":
+        raise ApiError(422, f"The document cannot be read: {placed.reason}.", code="document_unreadable")
+    return kind(*_members(placed), collection=collection)
+
+
+def document_of(fields: Mapping[str, Any], key: object, exchange: Exchange) -> DocumentInput:
     """The caller's document, with metadata from the fields but without content. Raises ApiError."""
     key, said = name_of(key, "key"), read_as(_Metadata, fields)
     if said.modified_at is not None and not 0 <= said.modified_at < 1e11:
@@ -110,14 +118,14 @@ def document_of(fields: Mapping[str, Any], key: object, call: KnowledgeCall) -> 
         said.modified_at,
         _checked(checked_attributes, said.attributes, "attributes"),
         _checked(checked_groups, said.groups, "groups"),
-        writer=call.rights.groups,
-        owner=call.exchange.key,
+        writer=exchange.rights.groups,
+        owner=exchange.key,
     )
 
 
-def _given(fields: Mapping[str, Any], key: object, call: KnowledgeCall) -> DocumentInput:
+def given_document(fields: Mapping[str, Any], key: object, exchange: Exchange) -> DocumentInput:
     """A document made from the fields, under a key. Raises ApiError."""
-    document, text = document_of(fields, key, call), read_as(GivenDocument, fields).text
+    document, text = document_of(fields, key, exchange), read_as(GivenDocument, fields).text
     if not text.strip():
         raise invalid(f"'text' must be {_TEXT}", "text")
     content = text.encode("utf-8", "replace")  # half a surrogate pair has no bytes
@@ -131,7 +139,7 @@ def _row(row: object, place: int, call: KnowledgeCall) -> DocumentInput:
         raise invalid(f"'{param}' must be an object", param)
     try:
         none_but(sorted(row), KeyedDocument.__struct_fields__, "")
-        return _given(row, row.get("key", row.get("source")), call)
+        return given_document(row, row.get("key", row.get("source")), call.exchange)
     except ApiError as error:
         message = f"In '{param}': {error.message}"
         raise ApiError(error.status, message, code=error.code, param=f"{param}.{error.param}") from error

@@ -188,7 +188,7 @@ def _given(form: Form, call: KnowledgeCall) -> list[DocumentInput]:
 def _one(file: File, fields: Mapping[str, object], call: KnowledgeCall) -> DocumentInput:
     if file.field != _FILE:
         raise invalid(f"there is no file '{file.field}' here; name each '{_FILE}'", file.field)
-    return document_of({**fields, "source": file.name}, fields.get("key", file.name), call)
+    return document_of({**fields, "source": file.name}, fields.get("key", file.name), call.exchange)
 
 
 def _parsed(text: str, name: str) -> object:
