@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.agent.ask.transcript import _listed
+from proxy.agent.tools.operation_tool import OperationTool
+from proxy.apis.call import Api
 from proxy.apis.openapi.operation import Operation, Uncallable
 from proxy.apis.openapi.operations import operations_of
 from proxy.apis.openapi.size import MOST_BYTES, fitted
@@ -169,4 +171,5 @@ def test_an_optional_body_without_members_is_left_out(method: str, content: Any,
 )
 def test_a_type_is_listed_without_null(schema: Any, kind: str) -> None:
     (one,), _ = read("/x", query("a", schema))
-    assert f"  a {kind}" in _listed({"name": "x", "description": "", "parameters": one.schema})
+    tool = OperationTool(one, Api("atlas", "https://x.example"))
+    assert f"  a {kind}" in _listed({"name": "x", "description": "", "parameters": one.schema}, tool)
