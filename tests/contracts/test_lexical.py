@@ -20,7 +20,7 @@ from retrieval.stores.qdrant import QdrantStore
 from tests.contracts.points import VECTORS, id_of, points_of, vector_of
 
 WORDS = "pool socket timeout driver kotlin java tls 99 insertmany café".split()
-SOURCE_WORDS = ("docs", "page.md")  # of `points_of`
+SOURCE_WORDS = ("docs", "page", "md")  # of `points_of`
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=15).map(" ".join)
 CORPORA = st.lists(TEXTS, max_size=15)
 PIECES = st.lists(st.tuples(TEXTS, st.sampled_from([0.3, 0.5, 1.0])), max_size=3)
