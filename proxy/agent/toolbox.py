@@ -14,7 +14,8 @@ import orjson
 
 from config.sections import ActionCallsSettings
 from proxy.agent.conversation import NEW, Conversation
-from proxy.agent.text_calls.written_calls import is_block, typed
+from proxy.agent.text_calls.quotes import BLOCK_MARK
+from proxy.agent.text_calls.written_calls import typed
 from proxy.agent.tools.result_store import ResultStore
 from proxy.agent.writes.confirming import CodeAnswer, Proposed, Writes
 from proxy.agent.writes.pending import PendingWrite
@@ -175,9 +176,9 @@ class Toolbox:
 
     def name_here(self, name: str) -> str:
         """The name of a call's tool; a code block is called by its opening, such as ```sql."""
-        if not is_block(name):
+        if not name.startswith(BLOCK_MARK):
             return name
-        return next((one for one, tool in self.tools.items() if tool.code and name == f"```{tool.code}"), name)
+        return next((one for one, tool in self.tools.items() if tool.code and name == BLOCK_MARK + tool.code), name)
 
     def named(self, name: str) -> Tool | None:
         """The tool with this name. Models that write calls as text leave out the prefix: getOrder, not act_getOrder."""

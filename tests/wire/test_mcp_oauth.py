@@ -164,7 +164,7 @@ def test_without_a_token_a_call_fails_and_names_no_secret(team: Team) -> None:
     texts = said + team.served.log.read_text()
     assert SECRET not in texts
     assert not any(token in texts for token in team.tokens.issued)
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + PATIENCE_S  # after a failure, the next session is tried a little later
     while (said := team.add(6, 1)) != "7":
         assert time.monotonic() < until, f"later calls get no token again: {said}"
         time.sleep(0.5)

@@ -19,9 +19,9 @@ from proxy.agent.ask.protocol_replies import ProtocolReader
 from proxy.agent.ask.tool_protocols import FORM_REFUSED, TOOLS_REFUSED, ToolProtocols, refused_function
 from proxy.agent.ask.transcript import Transcript
 from proxy.agent.events import ClientReply, Envelope, Event, Json
+from proxy.agent.text_calls.quotes import BLOCK_MARK
 from proxy.agent.text_calls.written_calls import (
     Stands,
-    is_block,
     last_lines,
     names_call,
     stands_nowhere,
@@ -281,7 +281,7 @@ class ModelTurn:
         found = written_call(self._lines, before, self._names_call, self._stands)
         if found is None or ((by_tools := self._by_tools()) and not found.template):
             return
-        self.block = is_block(found.call.name)
+        self.block = found.call.name.startswith(BLOCK_MARK)
         self.all_calls = self.calls = [replace(found.call, id=id, name=self._toolbox.name_here(found.call.name))]
         self.text, self.written, self.leaked = before or None, True, by_tools
 

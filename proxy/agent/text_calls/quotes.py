@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from proxy.dialects.replies import ToolCall
 
+BLOCK_MARK = "```"  # begins the name of a call that is a code block
 CLOSERS = re.compile(r"(?:[\s}\]),;]+|```|</?[|｜]?[^\n<>{}\"']{1,40}>){0,40}")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _WHITE = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
@@ -55,7 +56,7 @@ _OTHERS = re.compile(
 
 def stands_in(call: ToolCall, texts: Iterable[str]) -> bool:
     """Whether one of these texts has the call, in any spelling, with all its argument words near its name."""
-    if call.name.startswith("```"):  # a code block: the code itself stands there
+    if call.name.startswith(BLOCK_MARK):  # the code itself stands there
         code = "".join(plain(" ".join(json.loads(call.arguments).values())).split())
         return any(code in "".join(plain(text).split()) for text in texts)
     words = _words(plain(" ".join(_leaves(call.arguments))))

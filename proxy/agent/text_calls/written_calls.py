@@ -30,7 +30,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from proxy.agent.text_calls.quotes import CLOSERS, is_marked
+from proxy.agent.text_calls.quotes import BLOCK_MARK, CLOSERS, is_marked
 from proxy.dialects.replies import ToolCall, json_bytes
 
 Owns = Callable[[str], bool]
@@ -91,7 +91,6 @@ _PARAMETER = re.compile(
 _QUOTATION_MARK = re.compile(r'<escape>|<\|"\|>')  # FunctionGemma's and Gemma's
 _BARE_MEMBER = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
 _BLOCK = re.compile(r"\s*(?P<opening>```(?P<language>\w+))[ \t]*\n(?:\s+|--[^\n]*\n)*")
-_BLOCK_MARK = "```"
 _COMMENT = re.compile(r"-|--[^\n]*")
 _WORD_END = re.compile(r"\W")
 _QUERY_WORDS = ("select", "with")
@@ -162,11 +161,6 @@ def begins_call(text: str, owns: Owns, owns_beginning: Owns) -> bool | None:
     if named is None:
         return False
     return _is_named_call(named[0], head.rest[named.end() :], head, owns, owns_beginning)
-
-
-def is_block(name: str) -> bool:
-    """Whether a call's name is the opening of a code block."""
-    return name.startswith(_BLOCK_MARK)
 
 
 def _is_query(code: str) -> bool | None:
@@ -261,12 +255,12 @@ def spelled_call(text: str, owns: Owns) -> SpelledCall | None:
 
 def _block_call(text: str, block: re.Match[str]) -> SpelledCall | None:
     """The call in a code block. block: its beginning."""
-    end = text.find(_BLOCK_MARK, block.end())
+    end = text.find(BLOCK_MARK, block.end())
     if end < 0 or not _is_query(text[block.end() :]):
         return None
     arguments = {block["language"]: text[block.end("opening") : end].strip()}
     call = ToolCall("", block["opening"], json.dumps(arguments))
-    return SpelledCall(call, end + len(_BLOCK_MARK), template=False, further=False)
+    return SpelledCall(call, end + len(BLOCK_MARK), template=False, further=False)
 
 
 def _cut_object_call(text: str, owns: Owns) -> ToolCall | None:
@@ -443,7 +437,7 @@ class LineCall(NamedTuple):
 
 def is_quote(found: SpelledCall, before: str, text: str, stands: Stands) -> bool:
     """Whether a call's text is a quote. before: the answer before it. text: from the call on."""
-    if is_block(found.call.name):  # what is said before a query is no sign: "the query that shows …"
+    if found.call.name.startswith(BLOCK_MARK):  # what is said before a query is no sign: "the query that shows …"
         before = before.rpartition("\n")[2]
     return is_marked(before, text[: found.end], text[found.end :]) or stands(found.call)
 
@@ -464,7 +458,7 @@ def written_call(text: str, before: str, owns: Owns, stands: Stands = stands_now
     after = text[found.end :]
     closers = CLOSERS.match(after)
     rest = after[closers.end() if closers else 0 :]
-    words_may_follow = found.template or is_block(found.call.name)
+    words_may_follow = found.template or found.call.name.startswith(BLOCK_MARK)
     if rest and begins_call(rest, owns, owns) is False and not (words_may_follow and "\n" in after[: -len(rest)]):
         return None
     if is_quote(found, before, text, stands):
