@@ -106,14 +106,14 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             team.blue = team.key("--query", "shop.*", "--query", "other.planets", team="blue")
             team.red = team.key("--query", "shop.products", team="red")
             team.outside = team.key("--read", "docs", team="blue")
-            until_known(team)
+            until_known(team, team.blue, team.red, team.outside)
             while "tables.other: 1 added" not in served.log.read_text():  # by the start itself
                 time.sleep(0.05)
             yield team
 
 
-def until_known(team: Shop) -> None:
-    for key in (team.blue, team.red, team.outside):
+def until_known(team: Shop, *keys: str) -> None:
+    for key in keys:
         while team.post("/v1/models", key=key).status_code != 200:
             pass
 
@@ -285,6 +285,20 @@ def test_a_question_about_something_else_is_offered_no_table(team: Shop) -> None
     team.script(says("Paris."))
     assert team.chat(CompletionsChat).ask("What is the capital of France?").text == "Paris."
     assert team.tools() == []
+
+
+def test_a_question_that_a_passage_answers_is_offered_no_unlikely_table(team: Shop) -> None:
+    question, data = "what was sold in units?", team.served.data
+    (data.parent / "docs").mkdir()
+    (data.parent / "docs" / "page.md").write_text("# What was sold in units?\n\nIn units: see the handbook.")
+    read = ragway("ingest", "docs", "--collection", "docs", "--data", str(data), folder=data.parent)
+    assert read.returncode == 0, read.stderr
+    reader = team.key("--query", "shop.*", "--read", "docs", team="blue")
+    until_known(team, reader)
+    for key, offered in ((team.blue, ["query_tables"]), (reader, [])):
+        team.script(says("Read the handbook."))
+        team.chat(CompletionsChat, key=key).ask(question)
+        assert team.tools() == offered
 
 
 def test_tables_are_listed_found_and_queried_over_http(team: Shop) -> None:
