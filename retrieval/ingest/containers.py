@@ -180,7 +180,7 @@ class _Unpacking:
                 return
             if len(name.encode()) > _MOST_NAME_BYTES:
                 name = name[:100] + "…"
-                raise Unreadable(f"its name is longer than {_MOST_NAME_BYTES:,} bytes")
+                raise Unreadable(f"its name is longer than {_MOST_NAME_BYTES:,} bytes; give it a shorter one")
             data = self._read(entry)
             if not is_container(path):
                 self.members[name] = Member(name, data, entry.modified_s or modified_s)

@@ -87,7 +87,7 @@ class FileOpening:
             if member_key(container, member.name) == key:
                 path = Path(member.name)
                 return _member_file(path, source, member, file)
-        raise Unreadable("the archive no longer has the file")
+        raise Unreadable("the archive no longer has the file; ingest the archive again")
 
     async def _open(self, candidate: FileCandidate, file: SourceFile, version: str) -> Opened:
         container = candidate.key

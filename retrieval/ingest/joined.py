@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.containers import Member, Packed, unpack
+from retrieval.ingest.formats.registry import READABLE
 from retrieval.ingest.load import title_of
 from retrieval.records.documents import Chunk, Document, Places
 
@@ -37,7 +38,7 @@ def parts_of(packed: Packed, parse: Callable[[Member], Document]) -> tuple[list[
         except Unreadable as error:
             failures.append(_said(member.name, str(error)))
     if not parts:
-        raise Unreadable(failures[0] if failures else "holds no file of a type that is read")
+        raise Unreadable(failures[0] if failures else f"holds no file that can be read; expected one of {READABLE}")
     if len({part.document.groups for part in parts}) > 1:
         raise Unreadable("its files name different groups of readers: upload them one by one, or give the groups")
     shown, more = failures[:_MOST_SHOWN], len(failures) - _MOST_SHOWN

@@ -24,6 +24,7 @@ from retrieval.errors import HoldsSecrets, Unreadable, UnreadableRights
 from retrieval.ingest.encoded import without_encoded_bytes
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats import pictures
+from retrieval.ingest.formats.decode import EMPTY
 from retrieval.ingest.formats.front_matter import Front
 from retrieval.ingest.formats.registry import FORMATS, READABLE, format_of, is_container, read_records, why_unused
 from retrieval.ingest.rules import MOST_SIDECAR_BYTES, SIDECAR, one_of
@@ -45,7 +46,6 @@ _CONVERSIONS = (  # endings, and how to get a file that can be read
     ((".gif",), "save the picture as PNG; "),
     ((".7z", ".rar", ".zst"), "unpack the archive, or pack it as ZIP; "),
 )
-_EMPTY = "empty: the file holds no text"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -221,7 +221,7 @@ def parse(  # noqa: PLR0913 - each is what a caller may know
     if found is None:
         raise Unreadable(f"{_unsupported(path)}; {_expected(path)}")
     if not data.strip():
-        raise Unreadable(_EMPTY)
+        raise Unreadable(EMPTY)
     kind, parser = found
     rights = groups is None
     parsed = parser(data, shown_as, rights) if fields is None else read_records(data, fields, rights)
@@ -236,7 +236,7 @@ def parse(  # noqa: PLR0913 - each is what a caller may know
         text, places = _changed(text, places, masked)
     text, places = _changed(text, places, without_encoded_bytes)
     if not text.strip():
-        raise Unreadable(_EMPTY)
+        raise Unreadable(EMPTY)
     beside = beside or Front()
     title = _SURROGATES.sub("\ufffd", named or front.title or beside.title or parsed.title)
     title = printable(title) or title_of(shown_as)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from retrieval.errors import Unreadable
 
+EMPTY = "empty: the file holds no text; save it again with its text, or leave it out"
 _MARKS = (  # UTF-32 before UTF-16: the little-endian mark of UTF-32 begins with that of UTF-16
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -46,7 +47,7 @@ def decode(data: bytes, *, html: bool) -> Decoded:
     Raises Unreadable for an empty or binary file.
     """
     if not data.strip():
-        raise Unreadable("empty: the file holds no text")
+        raise Unreadable(EMPTY)
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "")
     if not encoding and b"\0" in data:
         raise Unreadable(f"binary: NUL byte at position {data.index(0)}; expected text: name the file by its type")

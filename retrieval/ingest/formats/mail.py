@@ -68,7 +68,9 @@ def read(data: bytes) -> Mail:
     message = _parsed(data)
     headers = {name: _header(message, name) for name in _HEADERS}
     if not any(headers.values()) and not message["Subject"]:
-        raise Unreadable("not a mail: expected header lines such as From: and Date:")
+        raise Unreadable(
+            "not a mail: expected header lines such as From: and Date:; save it again as EML in a mail program"
+        )
     lines = [f"{name}: {value}" for name, value in headers.items() if value]
     text = _body(message)
     if message[_QUOTED_ELSEWHERE]:
@@ -119,7 +121,9 @@ def _without_introduction(text: str) -> str:
 def _messages(data: bytes) -> Iterator[Part]:
     starts = [match.span() for match in _FROM_LINE.finditer(data)]
     if not starts or starts[0][0]:
-        raise Unreadable("not a mailbox: expected a line that begins with 'From ' before each mail")
+        raise Unreadable(
+            "not a mailbox: expected a line that begins with 'From ' before each mail; export the folder again as MBOX"
+        )
     names: Counter[str] = Counter()
     seen: set[str] = set()
     for (_, start), (end, _) in zip(starts, [*starts[1:], (len(data), 0)], strict=True):

@@ -25,12 +25,15 @@ def to_markdown(text: str) -> tuple[str, str]:
     try:
         document = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, yaml.CBaseLoader)
     except (ValueError, yaml.YAMLError) as error:
-        raise Unreadable(f"not an OpenAPI document: {' '.join(str(error).split())[:300]}") from error
+        raise Unreadable(f"not an OpenAPI document: {' '.join(str(error).split())[:300]}; mend it there") from error
     except RecursionError:
         raise Unreadable("nested too deeply: split the file") from None
     api = _Api(document)
     if not isinstance(api.of(document).get("paths"), Mapping):
-        raise Unreadable("not an OpenAPI document: expected paths")
+        raise Unreadable(
+            "not an OpenAPI document: expected `paths` with operations; another file needs another ending, "
+            "or no line `openapi` or `swagger`"
+        )
     info = api.of(api.of(document).get("info"))
     title = _line(info.get("title"))
     head = [f"# {title} {_line(info.get('version'))}".rstrip() if title else "", _text(info.get("description"))]

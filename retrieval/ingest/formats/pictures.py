@@ -56,7 +56,7 @@ def read_picture(data: bytes) -> list[Page]:
     except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
         raise Unreadable(f"not a readable picture ({error}): open it in a viewer and save it again") from error
     if not any(page.words for page in pages):
-        raise Unreadable("no text was found in the picture")
+        raise Unreadable("no text was found in the picture; leave it out, or write its text into a file")
     return pages
 
 

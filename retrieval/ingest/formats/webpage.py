@@ -77,9 +77,9 @@ def to_markdown(html: str) -> tuple[str, str]:
         tidy(page)
         text = str(Converter(page).convert_soup(page))
     except RecursionError:
-        raise Unreadable("the HTML is nested too deeply to convert") from None
+        raise Unreadable("the HTML is nested too deeply to convert; save the page as text") from None
     except ValueError as error:  # such as a heading of level 99…9, with more digits than Python reads
-        raise Unreadable(f"the HTML cannot be converted ({error})") from error
+        raise Unreadable(f"the HTML cannot be converted ({error}); save the page as text") from error
     return _title(soup), re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
@@ -131,7 +131,9 @@ class PageParser(BeautifulSoup):
 
     def handle_starttag(self, name: str, *args: Any, **kwargs: Any) -> Tag | None:
         if len(self.tagStack) > _MAX_DEPTH:
-            raise Unreadable(f"the HTML is nested too deeply to convert: expected at most {_MAX_DEPTH} levels")
+            raise Unreadable(
+                f"the HTML is nested too deeply to convert: expected at most {_MAX_DEPTH} levels; save the page as text"
+            )
         ends, beyond = _ENDS.get(name, (set[str](), set[str]()))
         for element in reversed(self.tagStack[-_LOOK_BACK:]):
             if not ends or element.name in beyond:

@@ -64,10 +64,13 @@ def to_markdown(data: bytes, *, rights: bool) -> tuple[str, str]:
     try:
         root = ElementTree.fromstring(data)
     except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise Unreadable(f"not XML: {error}") from error
+        raise Unreadable(f"not XML: {error}; mend it there, or name the file by its type") from error
     named = [*root.attrib, *(child.tag for child in root if not len(child) and isinstance(child.tag, str))]
     if rights and any(folded_name(_local(name)) == "groups" for name in named):
-        raise UnreadableRights("the XML names groups, but ragway reads groups only from Markdown")
+        raise UnreadableRights(
+            "the XML names groups, but ragway reads groups only from Markdown: remove the "
+            "groups, or use a Markdown file"
+        )
     html = "".join(_section(root, 1, _title(root)))
     return _title(root), webpage.to_markdown(f"<body>{html}</body>")[1]
 

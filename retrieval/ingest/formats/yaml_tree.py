@@ -32,7 +32,10 @@ def to_markdown(text: str, *, rights: bool) -> tuple[str, str]:
     except (yaml.YAMLError, ValueError):
         return "", _block(lines)
     if rights and any(_names_groups(node) for node in nodes):
-        raise UnreadableRights("the YAML names groups, but ragway reads groups only from Markdown")
+        raise UnreadableRights(
+            "the YAML names groups, but ragway reads groups only from Markdown: remove the groups, or use "
+            "a Markdown file"
+        )
     starts = [0, *(node.start_mark.line for node in nodes[1:]), len(lines)]
     parts = list[str]()
     for at, node in enumerate(nodes):

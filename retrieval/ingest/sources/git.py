@@ -292,7 +292,7 @@ def _content(repo: "Repo", blob: str, max_bytes: int) -> bytes:
 
     data: bytes = repo.object_store.get_raw(ObjectID(blob.encode()))[1]
     if data.startswith(_LFS) and len(data) < 1024:
-        raise Unreadable("a Git LFS pointer: the file itself is not in the repository")
+        raise Unreadable("a Git LFS pointer: the file itself is not in the repository; ingest the folder of a checkout")
     if len(data) > max_bytes:
         raise Unreadable(too_large(len(data), max_bytes))
     return data

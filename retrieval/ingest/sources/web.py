@@ -115,7 +115,10 @@ class WebSource:
         if reply.status in (404, 410):
             raise LeftOut(f"gone ({reply.status})")
         if reply.status != 200:
-            raise Unreadable(f"the server answered with status {reply.status}")
+            remedy = (
+                "allow the gateway there, or take the page off the list" if reply.status < 500 else "try again later"
+            )
+            raise Unreadable(f"the server answered with status {reply.status}; {remedy}")
         url = self._canonical(reply)
         if url != candidate.source and url in self._listed:
             raise LeftOut("the same as another page")

@@ -173,4 +173,4 @@ def test_keys_and_sources_name_the_container_and_the_member() -> None:
 
 def test_a_name_too_long_for_a_database_is_a_failure() -> None:
     (failure,) = opened(tarred({"x" * 2000 + ".md": b"x"}), "box.tar").failures
-    assert failure == Failure("x" * 100 + "…", "its name is longer than 1,000 bytes")
+    assert failure == Failure("x" * 100 + "…", "its name is longer than 1,000 bytes; give it a shorter one")

@@ -89,7 +89,7 @@ async def test_a_mail_is_one_document_with_its_attachments(index: Index) -> None
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({"a.gif": b"GIF89a"}, "holds no file of a type that is read"),
+        ({"a.gif": b"GIF89a"}, "holds no file that can be read"),
         ({"old.docx": b"PK"}, "old.docx: damaged, or not a .docx file"),
         ({"a.md": "A.", "b.md": "---\ngroups: [hr]\n---\nB."}, "its files name different groups of readers"),
     ],

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import Unreadable
+from retrieval.ingest.formats.decode import EMPTY
 from retrieval.ingest.formats.registry import holds_text
 from retrieval.ingest.load import FileCandidate, content_hash, find, load, parse, read
 from retrieval.records.documents import Document
@@ -399,11 +400,11 @@ def test_utf_8_with_a_broken_byte_stays_utf_8() -> None:
 
 @pytest.mark.parametrize("data", [b"", b" \n\t\r\n", b"\xef\xbb\xbf", b"\xff\xfe", b"---\ntitle: x\n---\n"])
 def test_a_file_without_text_is_empty(data: bytes) -> None:
-    assert reason(data) == "empty: the file holds no text"
+    assert reason(data) == EMPTY
 
 
 def test_a_page_without_text_is_empty() -> None:
-    assert reason("<html><script>let a</script></html>", "a.html") == "empty: the file holds no text"
+    assert reason("<html><script>let a</script></html>", "a.html") == EMPTY
 
 
 def test_binary_content_is_not_taken_for_text() -> None:

@@ -95,9 +95,9 @@ def read_pdf(data: bytes, scan: Scan | None) -> ReadPdf:
                 raise Unreadable(
                     "the pages are pictures: `pip install 'ragway[ocr]'` lets ragway read pictures"
                     if scan is None
-                    else "no text was found in the pictures of its pages"
+                    else "no text was found in its pages' pictures; scan it with more dots per inch, or leave it out"
                 )
-            raise Unreadable("empty: the PDF has no text")
+            raise Unreadable("empty: the PDF has no text; print it again with its text, or leave it out")
         said = _said(pdf)
         text, places = markdown_of(pages, _outline(pdf))
     finally:
