@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -325,13 +325,20 @@ def cores() -> int:
 
 
 _CACHED_TEXTS = 2000  # vectors of recent texts: 3 MB at 384 dimensions
-# Questions in one call. 32 questions at once on two cores: with calls of 8 the median question takes 97 ms and the
-# last 154 ms; with calls of 32 both take 134 ms; one by one both take 170 ms. 8 questions at once: 37 ms; one by one:
-# 40 ms.
+# Questions in one call, if the embedder gains by it. 32 questions at once on two cores: with calls of 8 the median
+# question takes 97 ms and the last 154 ms; with calls of 32 both take 134 ms; one by one both take 170 ms.
 _BATCH_TEXTS = 8
+# Calls that wait in the thread, if each question is embedded alone: the event loop, busy with other searches, would let
+# the thread wait between two calls.
+_CALLS_AHEAD = 16
 # The longest question that the event loop embeds: some 100 tokens, 25 ms. A chat over 10,000 chunks takes 17.3 ms in
 # the event loop and 19.1 ms with a thread (medians of 250, alternating in one run).
 _SHORT_CHARS = 400
+
+
+def embeds_alone(embedder: Embedder) -> bool:
+    """Whether an embedder gains nothing by several questions in one call."""
+    return isinstance(embedder, OnnxEmbedder) and embedder.int8_questions
 
 
 class QueryBatcher:
@@ -340,19 +347,23 @@ class QueryBatcher:
     Its prompts and precision are fixed, so a text is its own cache key.
     """
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: Embedder, *, alone: bool = False) -> None:
+        """alone: each question is embedded by a call of its own."""
         self._embedder = embedder
         self._cache: dict[str, Vector] = {}  # least recently used first
         self._pending: dict[str, asyncio.Future[Vector]] = {}  # texts without a vector yet
         self._queue: list[str] = []  # pending texts that no call includes yet
         self._retry_singly: list[str] = []  # texts of a failed batch: each gets its own call
-        self._running: list[str] = []  # texts in the current call
+        self._calls = 0  # not ended yet
+        self._in_process = isinstance(embedder, OnnxEmbedder)
+        self._most_texts, self._most_calls = (1, _CALLS_AHEAD) if alone else (_BATCH_TEXTS, 1)
+        self._thread = ThreadPoolExecutor(1, "embed-questions")
 
     async def vectors(self, texts: Sequence[str]) -> Matrix:
         """(n, d), one row per text. Raises the embedder's errors."""
         vectors = {text: self._cache[text] for text in texts if text in self._cache}
         new = {text: self._request(text) for text in texts if text not in vectors}
-        if new and not self._running:  # `call_soon`: questions that arrived together share one call
+        if new:  # `call_soon`: questions that arrived together share one call
             asyncio.get_running_loop().call_soon(self._run_next)
         for text, vector in new.items():  # shield: another caller may wait for the same text
             vectors[text] = await asyncio.shield(vector)
@@ -385,24 +396,29 @@ class QueryBatcher:
         return pending
 
     def _run_next(self) -> None:
-        """Call the model with waiting texts, unless a call is running."""
-        if self._running or not (self._retry_singly or self._queue):
-            return
-        if self._retry_singly:
-            self._running, self._retry_singly = self._retry_singly[:1], self._retry_singly[1:]
-        else:
-            self._running, self._queue = self._queue[:_BATCH_TEXTS], self._queue[_BATCH_TEXTS:]
-        embed, texts = self._embedder.embed_query, self._running
-        call: asyncio.Future[Matrix]
-        if len(texts) == 1 and len(texts[0]) <= _SHORT_CHARS and isinstance(self._embedder, OnnxEmbedder):
-            call = asyncio.ensure_future(_embed_in_loop(embed, texts))
-        else:  # onnxruntime releases the GIL, so the process continues
-            call = asyncio.get_running_loop().run_in_executor(None, embed, texts)
-        call.add_done_callback(self._on_result)
+        """Call the model with waiting texts, unless enough calls are running."""
+        while (self._retry_singly or self._queue) and self._calls < self._most_calls:
+            waiting, most = (self._retry_singly, 1) if self._retry_singly else (self._queue, self._most_texts)
+            texts = waiting[:most]
+            del waiting[:most]
+            embed = self._embedder.embed_query
+            call: asyncio.Future[Matrix]
+            if (
+                not self._calls
+                and not waiting
+                and len(texts) == 1
+                and len(texts[0]) <= _SHORT_CHARS
+                and self._in_process
+            ):
+                call = asyncio.ensure_future(_embed_in_loop(embed, texts))
+            else:  # onnxruntime releases the GIL, so the process continues
+                call = asyncio.get_running_loop().run_in_executor(self._thread, embed, texts)
+            self._calls += 1
+            call.add_done_callback(partial(self._on_result, texts))
 
-    def _on_result(self, call: asyncio.Future[Matrix]) -> None:
+    def _on_result(self, texts: Sequence[str], call: asyncio.Future[Matrix]) -> None:
         """Hand out a call's results, and call the model for the next texts."""
-        texts, self._running = self._running, []
+        self._calls -= 1
         error = asyncio.CancelledError() if call.cancelled() else call.exception()
         if error is None:
             for text, vector in zip(texts, call.result(), strict=True):

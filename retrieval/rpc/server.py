@@ -47,6 +47,8 @@ Write = Callable[[bytes], None]
 log = logging.getLogger("ragway")
 _BACKLOG = 1024  # connections not yet accepted; further callers are refused at once
 _STEP_S = 1.0  # between two signs of life while the index opens
+# The thread that embeds waits so long for the event loop to let it go on, twice a question; Python's default is 5 ms.
+_SWITCH_S = 0.0005
 
 
 class IndexServer:
@@ -210,6 +212,7 @@ def main() -> int:
     parent = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints goes to the log: the parent must not take it for a status
     logs.to_stderr("info", "%(message)s")
+    sys.setswitchinterval(_SWITCH_S)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run(plan, parent, next(iter(sys.argv[2:]), None)))

@@ -15,7 +15,7 @@ from pathlib import Path
 from retrieval.catalog.audit import check_there
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, collection_of
-from retrieval.embedding.embed import Embedder, Matrix, QueryBatcher, check_same_model, label
+from retrieval.embedding.embed import Embedder, Matrix, QueryBatcher, check_same_model, embeds_alone, label
 from retrieval.embedding.export import DEFAULT_MODEL, OTHER_LANGUAGES
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
 from retrieval.knowledge import Arms, HitOptions, SearchOptions, SearchRequest
@@ -95,7 +95,7 @@ class Retriever:
         self._loaded_reranker = reranker
         self._okapi = okapi
         self._expander = Expander(catalog, store, options)
-        self._questions = QueryBatcher(embedder)
+        self._questions = QueryBatcher(embedder, alone=embeds_alone(embedder))
         self._parts: dict[tuple[str, Groups], _Part] = {}  # by collection and reader's groups
         self._rows_dropped = 0  # by the catalog, as of these parts
         self._null: NullDistribution | None = None  # measured at the first question

@@ -52,6 +52,29 @@ async def test_those_that_come_meanwhile_go_together_in_the_next_call() -> None:
     assert slow.calls == [["one"], ["x", "xx", "xxx", "xxxx", "xxxxx"]]
 
 
+async def test_an_embedder_of_single_questions_answers_each_when_it_is_ready() -> None:
+    class OneByOne(Slow):
+        def __init__(self) -> None:
+            super().__init__()
+            self.may_end = {text: threading.Event() for text in ("one", "four!", "sixsix")}
+
+        def embed_query(self, texts: Sequence[str]) -> Matrix:
+            self.calls.append(list(texts))
+            assert self.may_end[texts[0]].wait(10)
+            return np.array([[len(text), 1] for text in texts], np.float32)
+
+    slow = OneByOne()
+    questions = QueryBatcher(slow, alone=True)
+    first, second, third = (asyncio.create_task(questions.vectors([text])) for text in slow.may_end)
+    slow.may_end["one"].set()
+    assert (await asyncio.wait_for(first, 10)).tolist() == [[3, 1]]
+    assert not second.done()
+    for event in slow.may_end.values():
+        event.set()
+    assert [(await second).tolist(), (await third).tolist()] == [[[5, 1]], [[6, 1]]]
+    assert slow.calls == [["one"], ["four!"], ["sixsix"]], "one after the other, in the order of questions"
+
+
 async def test_one_that_comes_alone_is_embedded_at_once_and_then_remembered() -> None:
     slow = Slow()
     slow.go.set()
