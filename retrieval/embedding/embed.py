@@ -403,13 +403,8 @@ class QueryBatcher:
             del waiting[:most]
             embed = self._embedder.embed_query
             call: asyncio.Future[Matrix]
-            if (
-                not self._calls
-                and not waiting
-                and len(texts) == 1
-                and len(texts[0]) <= _SHORT_CHARS
-                and self._in_process
-            ):
+            single = len(texts) == 1 and not waiting and not self._calls
+            if single and self._in_process and len(texts[0]) <= _SHORT_CHARS:
                 call = asyncio.ensure_future(_embed_in_loop(embed, texts))
             else:  # onnxruntime releases the GIL, so the process continues
                 call = asyncio.get_running_loop().run_in_executor(self._thread, embed, texts)
