@@ -76,3 +76,11 @@ class IndexStarting(IndexDown):
 
 class IndexSilent(IndexDown):
     """The index process exists but does not answer: waiting would cost every request its deadline."""
+
+
+def groups_outside_markdown(kind: str, another: str = "") -> UnreadableRights:
+    """Make the error for groups in a format from which they are not read. another: what else the reader can do."""
+    ways = f"remove the groups, or {another}" if another else "or remove the groups"
+    return UnreadableRights(
+        f"the {kind} names groups, but ragway reads groups only from Markdown: use a Markdown file, {ways}"
+    )

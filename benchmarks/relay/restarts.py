@@ -22,6 +22,7 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import machine, servers
+from benchmarks.common.bootstrap import interval, median
 from benchmarks.common.output import say, table
 from benchmarks.common.workload import questions
 from benchmarks.relay.measure import Bench, System
@@ -48,8 +49,7 @@ def main() -> None:
     lines = []
     for figure in rows["off"][0]:
         now, before = (np.array([row[figure] for row in rows[key]]) for key in _CHECKOUTS)
-        drawn = np.median(np.random.default_rng(1).choice(now / before, (10_000, given.starts)), axis=1)
-        low, high = np.quantile(drawn, [0.025, 0.975])
+        low, high = interval(median, now / before)
         ratio = f"{np.median(now / before):.3f} ({low:.3f} to {high:.3f})"
         lines.append([figure, f"{np.median(now):.0f}", f"{np.median(before):.0f}", ratio])
     print(table([f"{given.connections} connections", "this checkout", "FOLDER", "ratio"], lines))

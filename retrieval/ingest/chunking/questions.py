@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from retrieval.errors import Unreadable, UnreadableRights
+from retrieval.errors import Unreadable, groups_outside_markdown
 from retrieval.ingest.chunking.blocks import plain_heading
 from retrieval.ingest.chunking.sections import Section, block_index_at, blocks_between
 from retrieval.records.attributes import folded_name
@@ -128,10 +128,7 @@ def _pairs_in(value: object, rights: bool) -> Iterator[tuple[str, str]]:
             pending += reversed(current)
         elif isinstance(current, dict):
             if rights and any(folded_name(name) == "groups" and are_names(item) for name, item in current.items()):
-                raise UnreadableRights(
-                    "the JSON names groups, but ragway reads groups only from Markdown: "
-                    "use a Markdown file, or remove the groups"
-                )
+                raise groups_outside_markdown("JSON")
             lowered = {key.lower(): item for key, item in current.items()}
             question, answer = _first(lowered, _QUESTION_KEYS), _first(lowered, _ANSWER_KEYS)
             if question and answer:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from config.sections import RecordFields
-from retrieval.errors import Unreadable, UnreadableRights
+from retrieval.errors import Unreadable, groups_outside_markdown
 from retrieval.ingest.chunking.questions import are_names, values
 from retrieval.records.attributes import folded_name
 
@@ -127,10 +127,7 @@ def _line(value: object) -> str:
 
 def _check(record: Mapping[str, Any]) -> None:
     if any(folded_name(name) == "groups" and are_names(item) for name, item in record.items()):
-        raise UnreadableRights(
-            "the JSON names groups, but ragway reads groups only from Markdown: use a Markdown file, remove the "
-            "groups, or name the records' `id` in a rule (ingest.rules)"
-        )
+        raise groups_outside_markdown("JSON", "name the records' `id` in a rule (ingest.rules)")
 
 
 class _Page:

@@ -11,7 +11,7 @@ from html import escape
 from itertools import groupby
 from xml.etree import ElementTree
 
-from retrieval.errors import Unreadable, UnreadableRights
+from retrieval.errors import Unreadable, groups_outside_markdown
 from retrieval.records.attributes import folded_name
 
 _Element = ElementTree.Element
@@ -67,10 +67,7 @@ def to_markdown(data: bytes, *, rights: bool) -> tuple[str, str]:
         raise Unreadable(f"not XML: {error}; mend it there, or name the file by its type") from error
     named = [*root.attrib, *(child.tag for child in root if not len(child) and isinstance(child.tag, str))]
     if rights and any(folded_name(_local(name)) == "groups" for name in named):
-        raise UnreadableRights(
-            "the XML names groups, but ragway reads groups only from Markdown: remove the "
-            "groups, or use a Markdown file"
-        )
+        raise groups_outside_markdown("XML")
     html = "".join(_section(root, 1, _title(root)))
     return _title(root), webpage.to_markdown(f"<body>{html}</body>")[1]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from retrieval.errors import Unreadable, UnreadableRights
+from retrieval.errors import Unreadable, groups_outside_markdown
 from retrieval.records.attributes import folded_name
 
 _MOST_DEPTH = 100
@@ -32,10 +32,7 @@ def to_markdown(text: str, *, rights: bool) -> tuple[str, str]:
     except (yaml.YAMLError, ValueError):
         return "", _block(lines)
     if rights and any(_names_groups(node) for node in nodes):
-        raise UnreadableRights(
-            "the YAML names groups, but ragway reads groups only from Markdown: remove the groups, or use "
-            "a Markdown file"
-        )
+        raise groups_outside_markdown("YAML")
     starts = [0, *(node.start_mark.line for node in nodes[1:]), len(lines)]
     parts = list[str]()
     for at, node in enumerate(nodes):
