@@ -138,19 +138,31 @@ class OnnxEmbedder(_PreparedEmbedder):
         self._tokenizer = Tokenizer.from_file(str(self.tokenizer_file))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.max_tokens)
-        self._of_documents = self._of_questions = self._session(graph, threads)
+        self._of_documents = self._of_questions = self._of_single_question = self._session(graph, threads)
         self.int8_questions = graph == INT8_GRAPH
 
-    def with_int8_questions(self, *, threads: int) -> "OnnxEmbedder":
-        """The same embedder, but questions go through the 8-bit graph."""
+    def with_int8_questions(self, threads: int, threads_of_single: int) -> "OnnxEmbedder":
+        """The same embedder, but questions go through the 8-bit graph.
+
+        threads_of_single: for a question while no other waits. Both numbers of threads give the same vectors.
+        """
         other = copy.copy(self)
-        other._of_questions, other.int8_questions = self._session(INT8_GRAPH, threads), True
+        other.int8_questions = True
+        other._of_questions = other._of_single_question = self._session(INT8_GRAPH, threads)
+        if threads_of_single != threads:
+            other._of_single_question = self._session(INT8_GRAPH, threads_of_single)
         return other
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
+        return self._embed_questions(texts, self._of_questions)
+
+    def embed_single(self, text: str) -> Matrix:
+        """(1, d): a question while no other waits, which may take threads that other questions would need."""
+        return self._embed_questions([text], self._of_single_question)
+
+    def _embed_questions(self, texts: Sequence[str], session: Any) -> Matrix:
         def embedded(known: Sequence[str]) -> Matrix:
-            prompted = [self._query_prompt + text for text in known]
-            return self._embed(prompted, self._of_questions, alone=self.int8_questions)
+            return self._embed([self._query_prompt + text for text in known], session, alone=self.int8_questions)
 
         return known_words_only(texts, self, embedded)
 
@@ -355,7 +367,7 @@ class QueryBatcher:
         self._queue: list[str] = []  # pending texts that no call includes yet
         self._retry_singly: list[str] = []  # texts of a failed batch: each gets its own call
         self._calls = 0  # not ended yet
-        self._in_process = isinstance(embedder, OnnxEmbedder)
+        self._in_process = embedder if isinstance(embedder, OnnxEmbedder) else None
         self._most_texts, self._most_calls = (1, _CALLS_AHEAD) if alone else (_BATCH_TEXTS, 1)
         self._thread = ThreadPoolExecutor(1, "embed-questions")
 
@@ -401,13 +413,12 @@ class QueryBatcher:
             waiting, most = (self._retry_singly, 1) if self._retry_singly else (self._queue, self._most_texts)
             texts = waiting[:most]
             del waiting[:most]
-            embed = self._embedder.embed_query
             call: asyncio.Future[Matrix]
             single = len(texts) == 1 and not waiting and not self._calls
-            if single and self._in_process and len(texts[0]) <= _SHORT_CHARS:
-                call = asyncio.ensure_future(_embed_in_loop(embed, texts))
+            if single and self._in_process is not None and len(texts[0]) <= _SHORT_CHARS:
+                call = asyncio.ensure_future(_embed_in_loop(self._in_process, texts[0]))
             else:  # onnxruntime releases the GIL, so the process continues
-                call = asyncio.get_running_loop().run_in_executor(self._thread, embed, texts)
+                call = asyncio.get_running_loop().run_in_executor(self._thread, self._embedder.embed_query, texts)
             self._calls += 1
             call.add_done_callback(partial(self._on_result, texts))
 
@@ -426,5 +437,5 @@ class QueryBatcher:
         self._run_next()
 
 
-async def _embed_in_loop(embed: Callable[[Sequence[str]], Matrix], texts: Sequence[str]) -> Matrix:
-    return embed(texts)
+async def _embed_in_loop(embedder: OnnxEmbedder, text: str) -> Matrix:
+    return embedder.embed_single(text)

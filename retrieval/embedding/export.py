@@ -61,8 +61,8 @@ FORMAT = 3  # of a prepared folder; those of other formats are prepared again
 # onnx.TensorProto.FLOAT: the quantizer does not know what type fused operators put out
 _OF_FUSED = {"DefaultTensorType": 1}
 _MOST_TOKENS = 8192  # longest text for a model that names no limit
-# Threads for a question. On busy cores a second one saves no time in int8, and CPU time rises from 3.9 to 6.2 ms:
-# threads wait for each other at each operator, and a waiting thread spins.
+# Threads for a question, and for one of several in int8: on busy cores a second one saves no time in int8, and CPU time
+# rises from 3.9 to 6.2 ms, because threads wait for each other at each operator, and a waiting thread spins.
 _THREADS, _INT8_THREADS = 2, 1
 
 
@@ -80,7 +80,8 @@ def open_embedder(
 
     `hash` needs no preparation.
 
-    threads: most threads for one batch, never more than there are cores; None: one in int8, two otherwise.
+    threads: most threads for one batch, never more than there are cores; None: two, but in int8 one while several
+        questions wait.
     options: None: the model's own prompts, in fp32.
     bulk: for documents alone. Use bf16 if the settings demand it, or if it is measured to be faster once
         `bf16_min_texts` texts arrive without a pause.
@@ -100,7 +101,7 @@ def open_embedder(
     threads = min(threads or (_INT8_THREADS if precision == "int8" else _THREADS), cores())
     plain = _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=precision == "int8")
     if not bulk and precision == "auto" and isinstance(plain, OnnxEmbedder) and has_int8_units():
-        return _quick_questions(plain, cache / locate(model)[1], threads=int8_threads)
+        return _quick_questions(plain, cache / locate(model)[1], (int8_threads, threads))
     if not bulk or precision not in ("bf16", "auto"):
         return plain
 
@@ -137,21 +138,21 @@ def _open(model: str, prompts: EmbedderPrompts, *, backend: Backend, threads: in
     return TorchEmbedder(load_model(source), folder, threads=threads, prompts=prompts)
 
 
-def _quick_questions(plain: OnnxEmbedder, folder: Path, *, threads: int) -> OnnxEmbedder:
+def _quick_questions(plain: OnnxEmbedder, folder: Path, threads: tuple[int, int]) -> OnnxEmbedder:
     """The embedder with questions in int8, or as it is if their vectors are too far or there is no 8-bit graph."""
     try:
-        quick = _with_int8_questions(plain, folder, threads=threads)
+        quick = _with_int8_questions(plain, folder, threads)
     except RetrievalError as error:
         log.warning("questions are embedded in fp32, which takes three times as long: %s", error)
         return plain
     return quick if questions_agree(plain, quick) else plain
 
 
-def _with_int8_questions(plain: OnnxEmbedder, folder: Path, *, threads: int) -> OnnxEmbedder:
+def _with_int8_questions(plain: OnnxEmbedder, folder: Path, threads: tuple[int, int]) -> OnnxEmbedder:
     """Raises RetrievalError: the disk is full or read-only, or the model cannot be quantized."""
     try:
         _quantized(folder)
-        return plain.with_int8_questions(threads=threads)
+        return plain.with_int8_questions(*threads)
     except Exception as error:  # errors from the quantizer and onnxruntime share no other base class
         raise RetrievalError(f"no 8-bit graph in {folder}: {error}") from error
 

@@ -702,6 +702,7 @@ CHAT = {
 
 ASKED = {
     "en": """
+        thanks but that didn't work / it didn't help, thanks / ok but it wasn't clear / thanks but I couldn't /
         thanks, and what if it fails / ok and in java / the second one / more please / that is not what i asked / it
         does not work / still wrong / great now in german / is that good / can you help me / ok now the quick answer /
         and for my dog / thanks but i need the link / what about sunday / ok try that in python / does it help / is it

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from retrieval.embedding.embed import (
     Matrix,
     ModelCard,
     OnnxEmbedder,
+    QueryBatcher,
     TorchEmbedder,
     check_same_model,
     label,
@@ -163,25 +165,40 @@ def test_questions_are_in_eight_bits_where_the_processor_has_units_for_it(
     assert np.array_equal(questions, alone)
 
 
-@pytest.mark.parametrize(("setting", "expected"), [(None, {"model.onnx": 2, "model.int8.onnx": 1}), (3, 3), (9, 4)])
-def test_a_question_in_eight_bits_takes_one_thread_unless_the_setting_says_more(
-    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: int | None, expected: Any
+@pytest.mark.parametrize(("setting", "several", "single"), [(None, 1, 2), (1, 1, 1), (3, 3, 3), (9, 4, 4)])
+async def test_a_question_in_eight_bits_takes_more_threads_only_while_no_other_waits(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: int | None, several: int, single: int
 ) -> None:
     import onnxruntime
 
-    threads, session = dict[str, int](), onnxruntime.InferenceSession
+    calls, session = list[tuple[str, int]](), onnxruntime.InferenceSession
 
     def opened(path: str, options: Any, **more: Any) -> Any:
-        threads[Path(path).name] = options.intra_op_num_threads
-        return session(path, options, **more)
+        opened = session(path, options, **more)
+        run, name = opened.run, Path(path).name
+
+        def recorded(*arguments: Any) -> Any:
+            calls.append((name, options.intra_op_num_threads))
+            return run(*arguments)
+
+        return SimpleNamespace(run=recorded)
 
     open_(tiny_model, tmp_path)  # prepared
     monkeypatch.setattr(export, "has_int8_units", lambda: True)
     monkeypatch.setattr(export, "cores", lambda: 4)
     monkeypatch.setattr(onnxruntime, "InferenceSession", opened)
     wanted = options(precision="auto")
-    open_embedder(str(tiny_model), backend="auto", threads=setting, cache=tmp_path, options=wanted)
-    assert threads == (expected if setting is None else dict.fromkeys(["model.onnx", "model.int8.onnx"], expected))
+    embedder = open_embedder(str(tiny_model), backend="auto", threads=setting, cache=tmp_path, options=wanted)
+    questions = QueryBatcher(embedder, alone=True)
+    calls.clear()
+    first = await questions.vectors(["use tls"])
+    assert calls == [("model.int8.onnx", single)]
+    others = await questions.vectors(["open a page", "use a session", "connect"])
+    assert calls[1:] == [("model.int8.onnx", several)] * 3
+    texts = ["use tls", "open a page", "use a session", "connect"]
+    assert np.array_equal(np.vstack([first, others]), embedder.embed_query(texts))
+    embedder.embed_documents(TEXTS[:1])
+    assert calls[-1] == ("model.onnx", 2 if setting is None else several)
 
 
 def test_questions_are_in_eight_bits_only_if_their_vectors_agree(
