@@ -167,7 +167,10 @@ class OnnxEmbedder(_PreparedEmbedder):
         return known_words_only(texts, self, embedded)
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
-        return self._embed([self.document_prompt + text for text in texts], self._of_documents)
+        def embedded(read: Sequence[str]) -> Matrix:
+            return self._embed([self.document_prompt + text for text in read], self._of_documents)
+
+        return readable_only(texts, self, embedded)
 
     def _session(self, graph: str, threads: int) -> Any:
         import onnxruntime
@@ -233,6 +236,9 @@ class TorchEmbedder(_PreparedEmbedder):
         return known_words_only(texts, self, embedded)
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
+        return readable_only(texts, self, self._embed_documents)
+
+    def _embed_documents(self, texts: Sequence[str]) -> Matrix:
         if len(self._models) == 1:
             return self._encoded(self._models[0], texts)
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
@@ -261,7 +267,7 @@ def known_words_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[
     """Question vectors that leave out words the embedder does not know; zeros if no word is left, as in "???".
 
     A model gives all unknown words (emoji, scripts that its vocabulary lacks) one vector, so a thumbs-up would equal
-    any Thai page. Unknown words in a page do no harm to a question of known words.
+    any Thai page.
     """
     known = [_known(text, embedder) for text in texts]
     if all(known):
@@ -271,6 +277,35 @@ def known_words_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[
     if rows:
         vectors[rows] = embed([known[number] for number in rows])
     return vectors
+
+
+def readable_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
+    """Chunk vectors; of a chunk whose words the embedder mostly does not know, only the known ones count.
+
+    Unknown words alone are near any short question ("x", "123"). A chunk without any known word is far from every text.
+    """
+    read = [
+        text if 2 * len(text.encode("ascii", "ignore")) >= len(text) else _mostly_known(text, embedder)
+        for text in texts
+    ]
+    rows = [number for number, (text, rest) in enumerate(zip(texts, read, strict=True)) if rest or not text]
+    if len(rows) == len(texts):
+        return embed(read)
+    middle = embed(PROBES).mean(axis=0)
+    vectors = np.tile(-middle / np.linalg.norm(middle), (len(texts), 1))
+    if rows:
+        vectors[rows] = embed([read[number] for number in rows])
+    return vectors
+
+
+def _mostly_known(text: str, embedder: Embedder) -> str:
+    """The text, or its known words if most of its letters are in others."""
+    known = _tokenizer(embedder.tokenizer_file).known(text)
+    return text if 2 * _letters(known) >= _letters(text) else known
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
 
 
 def _known(text: str, embedder: Embedder) -> str:

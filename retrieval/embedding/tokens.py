@@ -12,7 +12,11 @@ vocabulary entries have 18 letters.)
 """
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 Span = tuple[int, int]
@@ -72,10 +76,14 @@ class EmbedderTokenizer:
     def known(self, text: str) -> str:
         """Return the text without unknown tokens; "" if no other token has a letter or a digit.
 
-        A run of Chinese characters is one word, which is known if most of its characters are.
+        A run of Chinese characters is one word, which is known if most of its characters are. Of a script that the
+        vocabulary can only spell, words are unknown: all texts in it look alike. A single letter (the β of β-carotene)
+        is known if no such word is beside it.
         """
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        letters = list(text)
+        scripts = [_script(char) for char in text]
+        spelled = {one for one, next in pairwise(scripts) if one == next and one in self._spelled}
+        letters = [" " if script in spelled else char for char, script in zip(text, scripts, strict=True)]
         for id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
             if id in self._unknown:
                 letters[start:end] = " " * (end - start)
@@ -85,6 +93,16 @@ class EmbedderTokenizer:
         rest = "".join(letters).strip()
         return rest if any(map(str.isalnum, rest)) else ""
 
+    @cached_property
+    def _spelled(self) -> frozenset[str]:
+        """Scripts of whose words the vocabulary has hardly more than single letters."""
+        single, longer = Counter[str](), Counter[str]()
+        for token in self._tokenizer.get_vocab():
+            if not token.isascii():
+                letters = [char for char in token if char.isalpha() and char > "\x7f"]
+                (longer if len(letters) > 1 else single)[_script(letters[0]) if letters else ""] += 1
+        return frozenset(script for script, count in single.items() if script and longer[script] < count)
+
     def _with_unknown_split(self, text: str, ids: Sequence[int], spans: Sequence[Span]) -> Iterator[Span]:
         """Spans, with an unknown token as several of about four bytes."""
         for id, (start, end) in zip(ids, spans, strict=True):
@@ -93,6 +111,15 @@ class EmbedderTokenizer:
             for piece in range(pieces):
                 begin = start + (end - start) * piece // pieces
                 yield begin, max(begin + 1, start + (end - start) * (piece + 1) // pieces)
+
+
+@lru_cache(maxsize=8192)
+def _script(char: str) -> str:
+    """The script of a letter or vowel sign, as its name begins ("CYRILLIC"); "" for Latin, Chinese and other signs."""
+    if char <= "\x7f" or unicodedata.category(char)[0] not in "LM":
+        return ""
+    script = unicodedata.name(char, "").partition(" ")[0]
+    return "" if script in ("LATIN", "CJK", "COMBINING", "MODIFIER") else script
 
 
 def _fewest_tokens(text: str) -> int:

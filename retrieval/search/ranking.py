@@ -66,7 +66,7 @@ Curves = Mapping[Arms, Curve]
 CURVES: Curves = {
     "both": Curve(1.29, -3.21, 5.25),
     "dense": Curve(1.65, -2.35, 5.25),
-    "bm25": Curve(5.45, -2.59, 1.47),
+    "bm25": Curve(9.03, -4.85, 1.21),
 }
 # Curves of other embedders, by name, fitted on six judged sets; `sure` is not measured. RestBench, API
 # operations among which `multilingual` hardly tells own questions from others, weighs half.
@@ -234,13 +234,17 @@ def _curve(candidates: Sequence[Candidate], scale: Scale) -> tuple[Curve, float]
 
 
 def evidence(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
-    """Each candidate's evidence, noise included; matched words alone if the dense arm found nothing."""
+    """Each candidate's evidence, noise included; if the dense arm found nothing, the root of matched words alone.
+
+    By the root, a frequent word in common is hardly any evidence: a curve over the words themselves gives it .07, over
+    the root .01.
+    """
     by_arm = [candidate.scores for candidate in candidates]
     floor = min([scores["dense"] for scores in by_arm if "dense" in scores], default=None)
     match = scale.match
     matched = [max(scores.get("bm25", 0.0), 0.0) / match for scores in by_arm]
     if floor is None:
-        return matched
+        return [math.sqrt(words) for words in matched]
     null, expected_max_noise = scale.null, math.sqrt(2 * math.log(max(scale.chunks, 1)))
     unit, least = 1 / null.deviation, null.mean / null.deviation + expected_max_noise
     similar = [scores.get("dense", floor) for scores in by_arm]

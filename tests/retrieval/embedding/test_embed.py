@@ -127,6 +127,19 @@ def test_a_question_has_the_vector_of_its_known_words(backend: str, request: pyt
     assert embedder.embed_documents(["👍"]).any()
 
 
+@pytest.mark.parametrize("backend", ["onnx", "torch"])
+def test_a_page_of_unknown_words_is_near_no_question(backend: str, request: pytest.FixtureRequest) -> None:
+    embedder: Embedder = request.getfixturevalue(backend)
+    amharic, mostly, known, partly, page = embedder.embed_documents(
+        ["ጀልባዎች የት ናቸው?", "ጀልባዎች የት ናቸው ጀልባዎች database", "database", "use the database የት", "use the database"]
+    )
+    assert close(mostly[None], known[None])
+    assert not close(partly[None], page[None]), "a few unknown words stay"
+    questions = embedder.embed_query(["database", "x", "123", *PROBES[:2]])
+    assert (questions @ amharic).mean() < 0 < (questions @ page).mean()
+    assert np.isclose(np.linalg.norm(amharic), 1, atol=1e-5)
+
+
 def test_a_batch_of_mixed_lengths_keeps_its_order(onnx: Embedder) -> None:
     texts = TEXTS[4:] * 3
     alone = np.vstack([onnx.embed_documents([text]) for text in texts[: len(TEXTS) - 4]] * 3)

@@ -133,6 +133,14 @@ def test_known_letters_count_as_the_tokenizer_counts_them(text: str) -> None:
         ("今天 in Tokyo 大学", "in Tokyo 大学"),
         ("…", ""),
         ("¿?", ""),
+        ("Привет, мир", ""),  # of these scripts MiniLM knows letters, not words
+        ("مرحبا بالعالم", ""),
+        ("すごい", ""),
+        ("नमस्ते दुनिया", ""),
+        ("안녕하세요", ""),
+        ("как настроить Docker compose", "Docker compose"),
+        ("β-carotene and Δt in µm", "β-carotene and Δt in µm"),
+        ("à quelle heure, Größe, Tiếng Việt", "à quelle heure, Größe, Tiếng Việt"),
         ("", ""),
     ],
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from config.settings import load
 from retrieval.embedding.embed import Embedder, Matrix
 from retrieval.lexical.terms import query_vectors
 from retrieval.records.search import Candidate
@@ -99,6 +100,12 @@ def test_words_alone_are_judged_where_no_vectors_were_asked_for() -> None:
     rare, common = probabilities(found(rare=(None, 2 * rarest_idf(200)), common=(None, 0.5)), SCALE)
     assert rare > 0.5
     assert common < 0.2
+
+
+def test_a_frequent_word_in_common_is_not_enough_for_a_passage() -> None:
+    least = load(environ={}).retrieval.min_relevance
+    assert keep_relevant(found(common=(None, 0.3)), SCALE, min_relevance=least).candidates == []
+    assert keep_relevant(found(rare=(None, rarest_idf(200))), SCALE, min_relevance=least).candidates
 
 
 def test_a_score_below_zero_says_no_more_than_none() -> None:
