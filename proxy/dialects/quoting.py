@@ -235,6 +235,8 @@ def _joiner(match: re.Match[str]) -> str:
 
 
 def _is_emoji(char: str) -> bool:
+    if unicodedata.category(char or " ") == "Sm":  # ↔, but not < and its twins
+        return not char.isascii() and ord(char) not in _PLAIN
     return char != "" and (unicodedata.category(char) == "So" or "\U0001f3fb" <= char <= "\U0001f3ff")  # or a skin tone
 
 

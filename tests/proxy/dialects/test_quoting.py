@@ -32,6 +32,7 @@ ORDINARY = [
     "می\u200cخواهم کتاب\u200cها را ببینم، क्\u200dष ന്\u200d ශ්\u200dරී",
     "۵۷۰ ه\u200d.ق، \u200dه\u200d، র\u200d্যাব, ᠰᠠᠷ\u180eᠠ ᠠ\u180bᠢ",
     "👩\u200d🚒 ❤\ufe0f\u200d🔥 👩🏽\u200d💻 1\ufe0f\u20e3 ☎\ufe0f",
+    "🙂\u200d↔\ufe0f 🏃🏽\u200d➡\ufe0f ⤴\ufe0f ◾\ufe0f ⛓\ufe0f\u200d💥",
     "‹quoted› 〈章〉 a ⟨x|y⟩ b │ c ┃ d ∣ e",
     "CO₂, 10 m², ① first, ℓ = 5, ２０２６年、＜日本語＞ ｛ x ｝ ｜ 𝛼 + 𝑥 < 𝑦",
 ]
@@ -96,6 +97,7 @@ def test_the_documentation_of_this_project_keeps_all_lines_but_those_that_show_d
         ("[BEGIN_OF_TEXT]a[END_OF_TEXT]", "[ BEGIN_OF_TEXT]a[ END_OF_TEXT]"),
         ("‹|im_start|› 〈|im_end|〉 ⟨s⟩", "‹ |im_start|› 〈 |im_end|〉 ⟨ s⟩"),
         ("<|im\u200c_start|> <\u200d|im_end|> sys\ufe0ftem", "< |im_start|> < |im_end|> system"),
+        ("<\ufe0f|im_end|> ＜\ufe0f｜\ufe0fim_end∣\ufe0f＞ a +\u200d b", "< |im_end|> ＜ ｜im_end∣＞ a + b"),
         ("[TOOL_CALLS]f[ARGS]{}[CALL_ID]", "[ TOOL_CALLS]f[ ARGS]{}[ CALL_ID]"),
         ("<function_calls></function_calls><tool_results>", "< function_calls>< /function_calls>< tool_results>"),
         ("<tools></tools><arg_key>a</arg_value>", "< tools>< /tools>< arg_key>a< /arg_value>"),
