@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from retrieval.errors import Unreadable
-from retrieval.ingest.formats import slide_tables, word_code, word_tables, writer_code
+from retrieval.ingest.formats import markup_words, slide_tables, word_code, word_tables, writer_code
 from retrieval.records.documents import Attribute
 
 if TYPE_CHECKING:
@@ -137,11 +137,12 @@ def _mended(data: bytes, ending: str) -> bytes:
                 raise ValueError("it does not begin with {\\rtf")
             return _with_levels(data)
         case ".tex":
+            data = markup_words.with_whole_words(data.decode(), ending).encode()
             data = _TEX_CODE.sub(lambda code: code[0].replace(b"\\ ", b" "), data)
             return _TEX_TABLE.sub(lambda table: _in_rows(table[0]), data)
         case ".odp":
             return _without_masters(data)
-    return data
+    return markup_words.with_whole_words(data.decode(), ending).encode() if ending in MARKUP else data
 
 
 def _text(document: "ExtractedDocument", data: bytes, ending: str) -> str:
@@ -156,8 +157,8 @@ def _text(document: "ExtractedDocument", data: bytes, ending: str) -> str:
             return _slides((slide, "") for slide in _RULE.split(text)[1:])
         case ".xlsx" | ".ods" | ".xls":
             return _SHEET.sub("## Sheet ", text)
-        case ".org" | ".tex":  # LaTeX writes -\/- for two hyphens in code
-            return _COMMANDS.sub("", text.replace("-\\/-", "--"))
+        case ".org" | ".tex":  # LaTeX writes -\/- for two hyphens
+            return _COMMANDS.sub("", text.replace("-\\\\/-", "--").replace("-\\/-", "--"))
         case ".rtf":
             return _TABLE_END.sub("", text)
         case ".epub":
