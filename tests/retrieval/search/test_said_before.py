@@ -48,6 +48,23 @@ def test_a_quoted_passage_goes_behind_the_others() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("the tur\u00adpen\u00adtine store", "the turpentine store"),
+        ("the turpentine store", "the tur\u200bpentine store"),
+        ("the **tur**pentine store", "the turpentine store"),
+        ("the **tur**pentine café", "the turpentine cafe\u0301"),
+        ("שָׁלוֹם", "שלום"),
+        ("İstanbul evi", "istanbul evi"),
+        ("the \ufb01rst", "the first"),
+        ("a bell\x07 rings", "a bell rings"),
+    ],
+)
+def test_what_no_reader_sees_makes_no_other_word(text: str, said: str) -> None:
+    assert ordered([text, "other"], user("How?"), assistant(said)) == (["other", text], 1)
+
+
 @pytest.mark.parametrize(("missing", "said"), [(0, True), (1, True), (2, False)])
 def test_one_word_in_twenty_may_be_missing(missing: int, said: bool) -> None:
     text = " ".join(f"w{number}" for number in range(20))
