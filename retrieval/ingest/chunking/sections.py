@@ -13,7 +13,7 @@ from retrieval.ingest.chunking.blocks import (
     plain_heading,
     with_wiki_headings,
 )
-from retrieval.ingest.formats import markdown, rst
+from retrieval.ingest.formats.markup import markdown, rst
 from retrieval.records.documents import Document
 
 

@@ -2,10 +2,9 @@
 
 registry      suffix -> parser
 decode        bytes -> text                       front_matter  a document's attributes and readers
-markdown      Markdown -> first lines of blocks   rst           reStructuredText -> first lines of blocks
+markup/       Markdown, reStructuredText, and words of other markup
 pdf/          PDF -> Markdown with pages          pictures      text in pictures, by OCR
 office        Office files and e-books -> Markdown
-markup_words  words of LaTeX, Org and AsciiDoc, without what stands inside them
 word_code     marks of code in Word files         writer_code    the same in OpenDocument texts
 word_lists    levels of lists in Word files
 word_tables   tables of .doc                      slide_tables   tables of .ppt

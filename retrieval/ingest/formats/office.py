@@ -18,7 +18,8 @@ from xml.etree import ElementTree
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from retrieval.errors import Unreadable
-from retrieval.ingest.formats import markup_words, slide_tables, word_code, word_tables, writer_code
+from retrieval.ingest.formats import slide_tables, word_code, word_tables, writer_code
+from retrieval.ingest.formats.markup import whole_words
 from retrieval.records.documents import Attribute
 
 if TYPE_CHECKING:
@@ -137,12 +138,12 @@ def _mended(data: bytes, ending: str) -> bytes:
                 raise ValueError("it does not begin with {\\rtf")
             return _with_levels(data)
         case ".tex":
-            data = markup_words.with_whole_words(data.decode(), ending).encode()
+            data = whole_words.with_whole_words(data.decode(), ending).encode()
             data = _TEX_CODE.sub(lambda code: code[0].replace(b"\\ ", b" "), data)
             return _TEX_TABLE.sub(lambda table: _in_rows(table[0]), data)
         case ".odp":
             return _without_masters(data)
-    return markup_words.with_whole_words(data.decode(), ending).encode() if ending in MARKUP else data
+    return whole_words.with_whole_words(data.decode(), ending).encode() if ending in MARKUP else data
 
 
 def _text(document: "ExtractedDocument", data: bytes, ending: str) -> str:

@@ -13,18 +13,9 @@ from pathlib import PurePath, PurePosixPath
 from config.sections import RecordFields
 from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
-from retrieval.ingest.formats import (
-    front_matter,
-    markdown,
-    office,
-    openapi,
-    pictures,
-    records,
-    rst,
-    xml_tree,
-    yaml_tree,
-)
+from retrieval.ingest.formats import front_matter, office, openapi, pictures, records, xml_tree, yaml_tree
 from retrieval.ingest.formats.decode import Decoded, decode
+from retrieval.ingest.formats.markup import markdown, rst
 from retrieval.records.documents import Attribute, Format, Places
 
 # Unicode's line ends besides newline (UAX #14, class BK and NL): as pasted from the web, or as page ends.

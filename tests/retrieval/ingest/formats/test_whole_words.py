@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.ingest.formats.markup_words import with_whole_words
+from retrieval.ingest.formats.markup.whole_words import with_whole_words
 from retrieval.ingest.load import parse
 from retrieval.lexical.terms import visible
 
