@@ -1,13 +1,14 @@
 """The cost of each `retrieval.min_relevance`: answerable questions without context, and unanswerable questions caught.
 
     python benchmarks/retrieval/relevance.py DIR [DIR…] [--data DIR] [--cache DIR] [--limit N] [--foreign N]
-        [--alike A,B…] [--half A,B…] [--embedder MODEL]
+        [--alike A,B…] [--half A,B…] [--embedder MODEL] [--arms both|dense|bm25] [--instead NAME=VALUE]
 
 Each DIR is a judged set in BEIR's form, as for `ragway eval`, and becomes a collection. The questions for a collection
 are the set's own questions (should find something), `unanswerable.jsonl` and the questions of other sets (should find
 nothing), and small talk in many languages (small_talk.txt; should find nothing). Sets with similar subjects (named by
 --alike) do not get each other's questions. Every set has the same weight; in fits, those named by --half have half of
-it. All this is asked in the modes hybrid, dense and bm25, each of which has its own curve.
+it. All this is asked in the modes hybrid, dense and bm25, each of which has its own curve. --instead replaces a
+constant (retrieval.search.ranking.NOISE_SHARE=0.0) in this run.
 
 The page goes to standard output as Markdown. ECE is the expected calibration error of a curve fitted on the other sets.
 "Curves" compares, over all sets, the curve in use, one fitted on the judged questions of the other sets, and what
@@ -20,10 +21,13 @@ import math
 import random
 import sys
 import tempfile
+from ast import literal_eval
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +85,9 @@ class Answers:
     made: Mapping[str, Evidence]  # of no collection if only words are searched
 
 
-async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Path) -> Mapping[Arms, Answers]:
+async def ask_all(
+    sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Path, modes: Collection[Arms] = tuple(CURVES)
+) -> Mapping[Arms, Answers]:
     """Ingest every set as a collection of a temporary index, and ask each collection all questions, in each mode."""
     with tempfile.TemporaryDirectory(prefix="ragway-relevance-") as folder:
         index = await Index.open(scratch_plan(base, Path(folder)), serving=False, scratch=cache)
@@ -91,7 +97,7 @@ async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Pat
                 say(f"{one.name}: {len(found.documents)} documents")
                 await index.writing.learn(found.documents, one.name, lambda *_: None)
             answers: dict[Arms, Answers] = {}
-            for arms in CURVES:
+            for arms in modes:
                 options = replace(base.search, min_relevance=0.0, mode="hybrid", arms=arms)
                 retriever = index.retriever_with(options, questions=cache)
                 curve = retriever.curves[arms]
@@ -290,11 +296,17 @@ def main() -> int:
     parser.add_argument("--alike", default="", help="sets about the same things, by name, between commas")
     parser.add_argument("--half", default="", help="sets that weigh half in fits, by name, between commas")
     parser.add_argument("--embedder", help="default: embedder.model")
+    parser.add_argument("--arms", choices=CURVES, help="one mode (default: each)")
+    parser.add_argument("--instead", default="", metavar="NAME=VALUE", help="another value of a constant")
     given = parser.parse_args()
     sets = [read(folder) for folder in given.folders]
     how = Asking(given.limit, given.foreign, frozenset(given.alike.split(",")))
     base = plan(load(flags={"data": str(given.data), "embedder.model": given.embedder}))
-    for arms, answers in asyncio.run(ask_all(sets, how, base, given.cache.absolute())).items():
+    name, _, value = given.instead.partition("=")
+    modes = [given.arms] if given.arms else list(CURVES)
+    with patch(name, literal_eval(value)) if name else nullcontext():
+        found = asyncio.run(ask_all(sets, how, base, given.cache.absolute(), modes))
+    for arms, answers in found.items():
         print(page(answers, arms, base.search.min_relevance, given.half.split(",")), flush=True)
     return 0
 

@@ -4,8 +4,9 @@
 
 Each DIR is a judged set in BEIR's form, as for `ragway eval`. In a set with `history` and `rewrite`, follow-up
 questions are asked unchanged, rewritten, and in a person's rewrite. In every set, first questions are placed after the
-history of another set's conversation; the results should equal the results of the question alone. The tables go to
-standard output as Markdown; the intervals are paired bootstraps.
+history of another set's conversation; the results should equal the results of the question alone. Rewriting alone is
+measured: what an answer said before keeps its place (stages.py has its figures). The tables go to standard output as
+Markdown; the intervals are paired bootstraps.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -126,9 +128,10 @@ def main() -> int:
     sets = [read(folder) for folder in given.folders]
     base = plan(load(flags={"data": str(given.data)}))
     how = MeasureOptions(base, given.cache.absolute(), timed=False, rungs=_FOLLOWING)
-    follow = asyncio.run(measured([following(one) for one in sets if one.rewritten], how))
     change = [changing(one, sets, limit=given.limit) for one in sets]
-    changed = asyncio.run(measured(change, replace(how, rungs=_CHANGING)))
+    with patch("retrieval.search.retriever._unsaid_first", lambda packed, turns, k: packed):
+        follow = asyncio.run(measured([following(one) for one in sets if one.rewritten], how))
+        changed = asyncio.run(measured(change, replace(how, rungs=_CHANGING)))
     for title, text in (
         ("Following", gains(follow)),
         ("Understood as", reasons(follow)),

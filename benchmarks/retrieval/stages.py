@@ -1,25 +1,35 @@
 """What each stage of ingest and search is worth: the configured search with everything, and with one stage left out.
 
     python benchmarks/retrieval/stages.py DIR [DIR…] [--stages NAME,NAME…] [--data DIR] [--cache DIR] [--limit N]
+    python benchmarks/retrieval/stages.py DIR [DIR…] --instead NAME=VALUE,VALUE… [--anew]
     python benchmarks/retrieval/stages.py DIR [DIR…] --operations [--others FOLDER --among N] …
 
 Each DIR is a judged set in BEIR's form, as for `ragway eval`, or with --operations as for actions.py, which also
 explains --others and --among. A stage is left out by replacing its function here, so the product needs no setting for
-it. Besides the judged questions of documents, two kinds are made from a set: two single questions as one message
+it. With --instead, other values of a constant are measured in place of stages: NAME is a field of `SearchOptions`
+(rrf_k) or a constant of a module (retrieval.search.ranking._GAIN); with --anew, the documents are read again for each
+value. Besides the judged questions of documents, two kinds are made from a set: two single questions as one message
 (relevant is what is relevant for either), and questions about an identifier that stands in at most three documents
 (relevant are these).
 
 The tables go to standard output as Markdown: what is lost without the stage, with paired 95 % intervals, for each set,
 for the mean of the sets, and the lowest and highest mean with one set left out. *changed*: questions whose ranking the
-stage changes in its first ten.
+stage changes in its first ten, or of which other documents are injected. *injected*: recall of what is injected.
 """
 
+import ast
 import asyncio
 import random
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    closing,
+    nullcontext,
+)
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,10 +50,11 @@ from evaluation.retrieval.subjects import DocumentSubject, Subject, temporary_in
 from evaluation.stats.significance import difference, interval, mean_difference
 from proxy.apis.library import COLLECTION, ActionLibrary, ActionStore
 from proxy.apis.specs import ReadDocument, rows_of
-from retrieval.knowledge import Plan
+from retrieval.knowledge import Plan, SearchOptions
 from retrieval.lexical.terms import exact_terms, identifiers
-from retrieval.records.documents import Document
-from retrieval.records.search import Turn
+from retrieval.records.documents import Document, lexical_text
+from retrieval.records.search import Candidate, ScoredId, Turn
+from retrieval.search.ranking import Scale, fuse
 from retrieval.search.rewrite import split_questions
 
 JUDGED, PAIRS, IDENTIFIERS = "judged", "two questions in one", "identifiers"
@@ -51,7 +62,9 @@ _K = 10
 _MOST_HOLDERS = 3  # documents with an identifier
 _ADDRESS = "https://api.example.com"
 
-Rankings = list[list[str]]  # first ten of each question
+METRICS = ("nDCG@10", "recall@10", "injected")
+Ranking = tuple[list[str], list[str]]  # a question's first ten documents, and those injected
+Rankings = list[Ranking]
 Questions = Mapping[str, Sequence[JudgedQuestion]]  # by kind
 Opened = Callable[[], AbstractAsyncContextManager[Subject]]
 
@@ -61,15 +74,30 @@ class Stage:
     """A stage, and how to leave it out."""
 
     name: str
-    function: str  # as for `unittest.mock.patch`
-    instead: Callable[..., Any]
+    function: str  # as for `unittest.mock.patch`; or a field of `SearchOptions`
+    instead: Any
     at_ingest: bool = False
     of_operations: bool = False  # only operations have it
     kinds: Sequence[str] = (JUDGED,)
     concerns: Callable[[str], object] | None = None  # questions; None: all
 
+    def left_out(self) -> AbstractContextManager[object]:
+        return patch(self.function, self.instead) if "." in self.function else nullcontext()
+
+    def options(self, base: SearchOptions) -> SearchOptions:
+        return base if "." in self.function else replace(base, **{self.function: self.instead})
+
+
+def by_ranks_alone(arms: Mapping[str, Sequence[ScoredId]], *, rrf_k: int, scale: Scale) -> list[Candidate]:
+    with patch.multiple("retrieval.search.ranking", _SIMILARITY_WORTH=0.0, _MATCH_WORTH=0.0):
+        return fuse(arms, rrf_k=rrf_k, scale=scale)
+
 
 STAGES = (
+    Stage("trust in words", "retrieval.search.ranking._lexical_weight", lambda arms, scale: 1.0),
+    Stage("scores beside ranks", "retrieval.search.retriever.fuse", by_ranks_alone),
+    Stage("guaranteed ranks", "retrieval.search.retriever.guarantee_arms", lambda fused, k: list(fused)),
+    Stage("said before", "retrieval.search.retriever._unsaid_first", lambda packed, turns, k: packed),
     Stage(
         "questions apart",
         "retrieval.search.rewrite.split_questions",
@@ -83,6 +111,12 @@ STAGES = (
         lambda question: [],
         kinds=(JUDGED, IDENTIFIERS),
         concerns=exact_terms,
+    ),
+    Stage(
+        "names of code",
+        "retrieval.ingest.ingester.lexical_text",
+        lambda title, headings, text, context, names, source: lexical_text(title, headings, text, context, "", source),
+        at_ingest=True,
     ),
     Stage(
         "producers",
@@ -110,13 +144,13 @@ STAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One set's rankings with and without a stage, as (nDCG@10, recall@10) of each question."""
+    """One set's rankings with and without a stage, as scores (`METRICS`) of each question."""
 
     stage: str
     kind: str
     set: str
-    whole: Sequence[tuple[float, float]]
-    without: Sequence[tuple[float, float]]
+    whole: Sequence[Sequence[float]]
+    without: Sequence[Sequence[float]]
     changed: int
 
     def pairs(self, metric: int) -> tuple[list[float], list[float]]:
@@ -215,7 +249,7 @@ async def losses(name: str, opened: Opened, questions: Questions, stages: Sequen
                 continue
             say(f"{name}: without {stage.name}")
             without = {}
-            with patch(stage.function, stage.instead):
+            with stage.left_out():
                 for kind in stage.kinds:
                     if kind in questions:
                         without[kind] = await _rankings(subject, questions[kind], how, (stage, whole[kind]))
@@ -223,7 +257,7 @@ async def losses(name: str, opened: Opened, questions: Questions, stages: Sequen
     for stage in stages:
         if stage.at_ingest:
             say(f"{name}: without {stage.name}")
-            with patch(stage.function, stage.instead):
+            with stage.left_out():
                 async with opened() as subject:
                     found += lost(stage, subject, {JUDGED: await _rankings(subject, questions[JUDGED], how)})
     return found
@@ -239,7 +273,7 @@ async def _rankings(
 
     known: a stage and the rankings with it; a question that does not concern the stage is not asked again.
     """
-    options = how.base.search
+    options = how.base.search if known is None else known[0].options(how.base.search)
     retriever = subject.index.retriever_with(options, questions=how.cache)
     found = []
     for number, question in enumerate(questions or subject.judged.questions):
@@ -247,7 +281,7 @@ async def _rankings(
             found.append(known[1][number])
             continue
         answer = await subject.ask(retriever, options, question.turns, None)
-        found.append([one.id for one in answer.found][:_K])
+        found.append(([one.id for one in answer.found][:_K], sorted(set(answer.injected))))
     return found
 
 
@@ -256,11 +290,11 @@ def _concerned(stage: Stage, question: JudgedQuestion) -> bool:
     return stage.concerns is None or any(stage.concerns(turn.text) for turn in question.turns)
 
 
-def _loss(
-    stage: str, kind: str, name: str, rows: Sequence[tuple[JudgedQuestion, Sequence[str], Sequence[str]]]
-) -> Loss:
-    def scores(ranking: Sequence[str], question: JudgedQuestion) -> tuple[float, float]:
-        return ndcg(ranking, question.gold, _K), recall(ranking, question.gold, _K)
+def _loss(stage: str, kind: str, name: str, rows: Sequence[tuple[JudgedQuestion, Ranking, Ranking]]) -> Loss:
+    def scores(ranking: Ranking, question: JudgedQuestion) -> Sequence[float]:
+        found, injected = ranking
+        gold = question.gold
+        return ndcg(found, gold, _K), recall(found, gold, _K), recall(injected, gold, len(injected))
 
     whole = [scores(with_stage, question) for question, with_stage, _ in rows]
     without = [scores(left_out, question) for question, _, left_out in rows]
@@ -275,35 +309,47 @@ def page(found: Sequence[Loss]) -> str:
     of: dict[tuple[str, str], list[Loss]] = defaultdict(list)
     for one in found:
         of[one.stage, one.kind].append(one)
-    head = ("set", "questions", "changed", "nDCG@10, with", "nDCG@10, paid", "recall@10, paid")
+    head = ("set", "questions", "changed", "nDCG@10, with", *(f"{metric}, paid" for metric in METRICS))
     return "\n\n".join(f"## {stage}: {kind}\n\n{table(head, _rows(some))}" for (stage, kind), some in of.items())
 
 
 def _rows(some: Sequence[Loss]) -> Iterator[Sequence[str]]:
+    metrics = range(len(METRICS))
     for one in some:
-        paid = [interval(difference(*one.pairs(metric), seed=0)) for metric in (0, 1)]
-        mean = sum(ndcg for ndcg, _ in one.whole) / len(one.whole)
+        paid = [interval(difference(*one.pairs(metric), seed=0)) for metric in metrics]
+        mean = sum(scores[0] for scores in one.whole) / len(one.whole)
         yield (one.set, str(len(one.whole)), str(one.changed), f"{mean:.3f}", *paid)
     if len(some) < 2:
         return
     asked, changed = sum(len(one.whole) for one in some), sum(one.changed for one in some)
-    means = [interval(mean_difference([one.pairs(metric) for one in some], seed=0)) for metric in (0, 1)]
+    means = [interval(mean_difference([one.pairs(metric) for one in some], seed=0)) for metric in metrics]
     yield (f"mean of {len(some)} sets", str(asked), str(changed), "", *means)
-    spans = []
-    for metric in (0, 1):
+    spans, pooled = [], []
+    for metric in metrics:
         each = [difference(*one.pairs(metric), seed=0).mean for one in some]
         held = [(sum(each) - one) / (len(each) - 1) for one in each]
         spans.append(f"{min(held):+.3f} to {max(held):+.3f}")
+        without, whole = ([value for one in some for value in one.pairs(metric)[at]] for at in (0, 1))
+        pooled.append(interval(difference(without, whole, seed=0)))
     yield ("one set left out", "", "", "", *spans)
-    pooled = [[value for one in some for value in one.pairs(metric)[at]] for metric in (0, 1) for at in (0, 1)]
-    both = [interval(difference(pooled[at], pooled[at + 1], seed=0)) for at in (0, 2)]
-    yield ("all questions alike", str(asked), str(changed), "", *both)
+    yield ("all questions alike", str(asked), str(changed), "", *pooled)
+
+
+def other_values(given: Sequence[str], *, anew: bool) -> list[Stage]:
+    """Each NAME=VALUE,VALUE… as stages. anew: read the documents again for each value."""
+    kinds = (JUDGED, PAIRS, IDENTIFIERS)
+    return [
+        Stage(f"{name.rpartition('.')[2]} = {value}", name, ast.literal_eval(value), at_ingest=anew, kinds=kinds)
+        for name, _, values in (one.partition("=") for one in given)
+        for value in values.split(",")
+    ]
 
 
 async def _run(given: Any) -> list[Loss]:
     base = plan(load(flags={"data": str(given.data)}))
     how, found = How(base, given.cache.absolute()), list[Loss]()
-    stages = [one for one in STAGES if not given.stages or one.name in given.stages.split(",")]
+    wanted = given.stages.split(",") if given.stages or given.instead else [one.name for one in STAGES]
+    stages = [one for one in STAGES if one.name in wanted] + other_values(given.instead, anew=given.anew)
     others = documents_beside(given.others, given.among) if given.others else {}
     for folder in given.folders:
         if given.operations:
@@ -330,6 +376,8 @@ def main() -> int:
     parser.add_argument("--operations", action="store_true", help="search operations, not documents")
     parser.add_argument("--others", type=Path, help="OpenAPI documents whose operations are searched, too")
     parser.add_argument("--among", type=int, default=0, help="number of other operations")
+    parser.add_argument("--instead", action="append", default=[], help="other values of a constant, NAME=VALUE,VALUE…")
+    parser.add_argument("--anew", action="store_true", help="read the documents again for each of these values")
     parser.add_argument("--stages", default="", help="stages by name, between commas (default: all)")
     print(page(asyncio.run(_run(parser.parse_args()))))
     return 0
