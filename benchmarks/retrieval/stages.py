@@ -96,7 +96,6 @@ def by_ranks_alone(arms: Mapping[str, Sequence[ScoredId]], *, rrf_k: int, scale:
 STAGES = (
     Stage("trust in words", "retrieval.search.ranking._lexical_weight", lambda arms, scale: 1.0),
     Stage("scores beside ranks", "retrieval.search.retriever.fuse", by_ranks_alone),
-    Stage("guaranteed ranks", "retrieval.search.retriever.guarantee_arms", lambda fused, k: list(fused)),
     Stage("said before", "retrieval.search.retriever._unsaid_first", lambda packed, turns, k: packed),
     Stage(
         "questions apart",

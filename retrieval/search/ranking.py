@@ -258,17 +258,13 @@ def _logistic(x: float) -> float:
 # --- both arms in one list --------------------------------------------------------------------------------------------
 
 
-# Share of gold passages among the 12 used, plain RRF against guaranteeing each arm's first 5: CAsT 2021 .958 to .975,
-# Anthropic's documentation .893 to .913, MTRAG govt .845 to .854, MED .428 to .425.
-_GUARANTEED_RANK = 5
-# What a standard deviation of similarity and a match of a rarest word are worth; 1 is first rank in both arms. Mean
-# nDCG@10 hardly changes for a similarity of .03 to .07 with words of .1 to .3. See docs/why/ranking.md.
+# docs/why/constants.md has the sets on which these and the other constants were measured, and their neighbours.
+# What a standard deviation of similarity and a match of a rarest word are worth; 1 is first rank in both arms.
 _SIMILARITY_WORTH = 0.045
 _MATCH_WORTH = 0.25
 # Lexical ranks weigh _CONFIRMED_WEIGHT times the share of the first ten lexical candidates that the dense arm found,
 # too, but at least _MIN_LEXICAL_WEIGHT. This share is .3 on MTRAG fiqa, where forum posts share no words with
-# questions, and .5 to .95 on ten other sets. nDCG@10 with and without this weight: fiqa .281 and .256 (dense alone
-# .275), mean of eleven sets .580 and .575.
+# questions, and .5 to .95 on ten other sets.
 _CONFIRMATION_DEPTH = 10
 _CONFIRMED_WEIGHT = 1.5
 _MIN_LEXICAL_WEIGHT = 0.4
@@ -324,18 +320,6 @@ def _lexical_weight(arms: Mapping[str, Sequence[ScoredId]], scale: Scale) -> flo
         return 1.0
     share = sum([point.id in near for point in first]) / len(first)
     return min(1.0, max(_MIN_LEXICAL_WEIGHT, _CONFIRMED_WEIGHT * share))
-
-
-def guarantee_arms(fused: Sequence[Candidate], *, k: int) -> list[Candidate]:
-    """Candidates with the context's `k` in front; each arm's first ranks are guaranteed a place among them.
-
-    Only vectors find a passage in other words, only BM25 finds an error code: fusing distant ranks puts either after
-    passages that are middling in both arms. Both parts keep their fused order, and no candidate is dropped.
-    """
-    guaranteed = [point for point in fused if min(point.ranks.values()) <= _GUARANTEED_RANK][:k]
-    ids = {point.id for point in guaranteed}
-    ids.update([point.id for point in fused if point.id not in ids][: k - len(guaranteed)])
-    return [point for point in fused if point.id in ids] + [point for point in fused if point.id not in ids]
 
 
 # --- exact terms ------------------------------------------------------------------------------------------------------

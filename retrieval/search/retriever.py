@@ -39,7 +39,6 @@ from retrieval.search.ranking import (
     exact_match_first,
     explain,
     fuse,
-    guarantee_arms,
     keep_relevant,
     null_distribution,
     score_scale,
@@ -127,8 +126,6 @@ class Retriever:
         candidates = relevant.candidates
         if found.exact or options.recency_half_life_days or options.mode == "sequential":
             candidates = await self._reordered(found, reader, k=k)
-        if options.mode != "sequential":
-            candidates = guarantee_arms(candidates, k=k)
         clock.lap("fuse")
         packed = await self._pack(query, candidates, reader, clock, k=k, budget_tokens=budget_tokens)
         if hit_options is None:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from retrieval.records.search import ScoredId
-from retrieval.search.ranking import NullDistribution, Scale, fuse, guarantee_arms, rarest_idf
+from retrieval.search.ranking import NullDistribution, Scale, fuse, rarest_idf
 
 RANKS = Scale(NullDistribution(0.0, math.inf), 200, math.inf, 1.0)  # no score is worth anything
 SCALE = Scale(NullDistribution(0.05, 0.07), 200, rarest_idf(200), 1.0)
@@ -65,23 +65,6 @@ def test_of_equal_scores_the_more_similar_comes_first() -> None:
 def test_ties_that_similarity_does_not_break_are_broken_by_id() -> None:
     lists = {"bm25": hits(("b", 9.0)), "okapi": hits(("a", 8.0))}
     assert [hit.id for hit in fuse(lists, rrf_k=60, scale=RANKS)] == ["a", "b"]
-
-
-def test_what_one_arm_ranks_high_is_used_though_the_other_does_not_know_it() -> None:
-    both = [(f"m{i:02}", 0.5) for i in range(20)]
-    lists = {"dense": hits(("only", 0.9), *both), "bm25": hits(*reversed(both))}
-    fused = fuse(lists, rrf_k=60, scale=RANKS)
-    assert "only" not in [hit.id for hit in fused[:12]]
-    used = [hit.id for hit in guarantee_arms(fused, k=12)]
-    assert "only" in used[:12]
-    assert sorted(used) == sorted(hit.id for hit in fused)
-    order = [hit.id for hit in fused]
-    assert [order.index(id) for id in used[:12]] == sorted(order.index(id) for id in used[:12])
-
-
-def test_of_more_sure_ones_than_wanted_the_best_fused_are_used() -> None:
-    fused = fuse({"dense": hits(("a", 0.9), ("b", 0.8), ("c", 0.7))}, rrf_k=60, scale=RANKS)
-    assert [hit.id for hit in guarantee_arms(fused, k=2)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("arms", [{}, {"dense": []}, {"dense": [], "bm25": []}])
