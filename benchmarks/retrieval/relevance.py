@@ -184,6 +184,10 @@ def page(answers: Answers, arms: Arms, least: float, half: Collection[str] = ())
     lines += _curve_lines(answers, without, least)
     if errors:
         lines += ["", f"ECE: mean {sum(errors) / len(errors):.3f}, worst {max(errors):.3f}."]
+    if of[FOREIGN]:
+        foreign = _empty(of[FOREIGN], _losing(of[OWN], 0.01)).values()
+        span = f"{min(foreign):.1%} to {max(foreign):.1%}"
+        lines += ["", f"With 1 % of the answerable left empty: others' questions, empty {_percent(foreign)} ({span})."]
     lines += ["", f"Fitted on all: slope {slope:.2f}, offset {offset:.2f}."]
     if len(collections) > 2:
         spans = [f"{min(values):.2f} to {max(values):.2f}" for values in zip(*without.values(), strict=True)]
@@ -276,6 +280,12 @@ def _of(asked: Sequence[Asked]) -> Mapping[str, Mapping[str, list[float]]]:
 
 def _empty(of: Mapping[str, Sequence[float]], least: float) -> dict[str, float]:
     return {name: sum(value < least for value in values) / len(values) for name, values in of.items()}
+
+
+def _losing(own: Mapping[str, Sequence[float]], share: float) -> float:
+    """The largest threshold that leaves at most so many of the own questions empty."""
+    thresholds = sorted({value for values in own.values() for value in values}, reverse=True)
+    return next(one for one in thresholds if sum(_empty(own, one).values()) <= share * len(own))
 
 
 def _percent(shares: Iterable[float]) -> str:

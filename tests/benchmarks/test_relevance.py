@@ -27,6 +27,14 @@ def test_a_share_is_that_of_the_sets_and_not_of_the_questions() -> None:
     assert row == "| 0.2 | 62.5% | 100.0% | 50.0% | 100.0% |  |"
 
 
+def test_others_are_counted_where_one_own_question_in_a_hundred_is_lost() -> None:
+    own = [Asked("docs", OWN, n / 100, 0.0) for n in range(1, 101)]
+    others = [Asked("docs", FOREIGN, chance, 0.0) for chance in (0.005, 0.015, 0.03, 0.5)]
+    assert "left empty: others' questions, empty 50.0% (50.0% to 50.0%)." in page(
+        Answers(CURVE, [*own, *others], {}), "both", 0.2
+    )
+
+
 def test_the_area_is_how_often_an_answerable_question_is_above_another() -> None:
     some = asked(OWN, 0.9, 0.5) + asked(FOREIGN, 0.5, 0.1) + asked(TALK, 0.0) + asked(NONE, 0.95)
     told = page(Answers(CURVE, some, {}), "both", 0.2)
