@@ -141,7 +141,7 @@ class OnnxEmbedder(_PreparedEmbedder):
         self._of_documents = self._of_questions = self._of_single_question = self._session(graph, threads)
         self.int8_questions = graph == INT8_GRAPH
 
-    def with_int8_questions(self, threads: int, threads_of_single: int) -> "OnnxEmbedder":
+    def with_int8_questions(self, *, threads: int, threads_of_single: int) -> "OnnxEmbedder":
         """The same embedder, but questions go through the 8-bit graph.
 
         threads_of_single: for a question while no other waits. Both numbers of threads give the same vectors.
@@ -270,13 +270,7 @@ def known_words_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[
     any Thai page.
     """
     known = [_known(text, embedder) for text in texts]
-    if all(known):
-        return embed(known)
-    rows = [number for number, (text, rest) in enumerate(zip(texts, known, strict=True)) if rest or not text]
-    vectors = np.zeros((len(texts), embedder.dimension), np.float32)
-    if rows:
-        vectors[rows] = embed([known[number] for number in rows])
-    return vectors
+    return _embedded(texts, known, embed, lambda: np.zeros(embedder.dimension, np.float32))
 
 
 def readable_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
@@ -288,11 +282,25 @@ def readable_only(texts: Sequence[str], embedder: Embedder, embed: Callable[[Seq
         text if 2 * len(text.encode("ascii", "ignore")) >= len(text) else _mostly_known(text, embedder)
         for text in texts
     ]
+
+    def far() -> Vector:
+        middle = embed(PROBES).mean(axis=0)
+        return np.asarray(-middle / np.linalg.norm(middle), np.float32)
+
+    return _embedded(texts, read, embed, far)
+
+
+def _embedded(
+    texts: Sequence[str],
+    read: Sequence[str],
+    embed: Callable[[Sequence[str]], Matrix],
+    unreadable: Callable[[], Vector],
+) -> Matrix:
+    """Vectors of what is read of each text; `unreadable()` for a text of which nothing is left."""
     rows = [number for number, (text, rest) in enumerate(zip(texts, read, strict=True)) if rest or not text]
     if len(rows) == len(texts):
         return embed(read)
-    middle = embed(PROBES).mean(axis=0)
-    vectors = np.tile(-middle / np.linalg.norm(middle), (len(texts), 1))
+    vectors = np.tile(unreadable(), (len(texts), 1))
     if rows:
         vectors[rows] = embed([read[number] for number in rows])
     return vectors

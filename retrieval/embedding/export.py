@@ -101,7 +101,8 @@ def open_embedder(
     threads = min(threads or (_INT8_THREADS if precision == "int8" else _THREADS), cores())
     plain = _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=precision == "int8")
     if not bulk and precision == "auto" and isinstance(plain, OnnxEmbedder) and has_int8_units():
-        return _quick_questions(plain, cache / locate(model)[1], (int8_threads, threads))
+        folder = cache / locate(model)[1]
+        return _quick_questions(plain, folder, threads=int8_threads, threads_of_single=threads)
     if not bulk or precision not in ("bf16", "auto"):
         return plain
 
@@ -138,21 +139,24 @@ def _open(model: str, prompts: EmbedderPrompts, *, backend: Backend, threads: in
     return TorchEmbedder(load_model(source), folder, threads=threads, prompts=prompts)
 
 
-def _quick_questions(plain: OnnxEmbedder, folder: Path, threads: tuple[int, int]) -> OnnxEmbedder:
+def _quick_questions(plain: OnnxEmbedder, folder: Path, **threads: int) -> OnnxEmbedder:
     """The embedder with questions in int8, or as it is if their vectors are too far or there is no 8-bit graph."""
     try:
-        quick = _with_int8_questions(plain, folder, threads)
+        quick = _with_int8_questions(plain, folder, **threads)
     except RetrievalError as error:
         log.warning("questions are embedded in fp32, which takes three times as long: %s", error)
         return plain
     return quick if questions_agree(plain, quick) else plain
 
 
-def _with_int8_questions(plain: OnnxEmbedder, folder: Path, threads: tuple[int, int]) -> OnnxEmbedder:
-    """Raises RetrievalError: the disk is full or read-only, or the model cannot be quantized."""
+def _with_int8_questions(plain: OnnxEmbedder, folder: Path, **threads: int) -> OnnxEmbedder:
+    """threads: as for `OnnxEmbedder.with_int8_questions`.
+
+    Raises RetrievalError: the disk is full or read-only, or the model cannot be quantized.
+    """
     try:
         _quantized(folder)
-        return plain.with_int8_questions(*threads)
+        return plain.with_int8_questions(**threads)
     except Exception as error:  # errors from the quantizer and onnxruntime share no other base class
         raise RetrievalError(f"no 8-bit graph in {folder}: {error}") from error
 

@@ -4,7 +4,6 @@ Signs that change a word stay: -5, <5, c++, [ ].
 """
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -202,7 +201,7 @@ def _are_versions(menu: frozenset[str], other: frozenset[str]) -> bool:
 
 def _comparable(text: str) -> str:
     if not text.isascii():
-        text = visible(unicodedata.normalize("NFKC", text.translate(_RAISED))).translate(_SAME_SIGNS)
+        text = visible(text.translate(_RAISED)).translate(_SAME_SIGNS)
     return "".join(part if number % 2 else part.casefold() for number, part in enumerate(_CASED.split(text)))
 
 

@@ -318,7 +318,6 @@ def _cleaned(text: str) -> str:
     """A text in NFKC without invisible characters and character references inside words."""
     if "&" in text:
         text = _ENTITY.sub(lambda match: unescape(match[0]), text)
-    text = text if text.isascii() else unicodedata.normalize("NFKC", text)  # one é, full-width Latin, half-width kana
     return visible(text)
 
 
@@ -338,7 +337,7 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    text = text.replace("İ", "I")
+    text = unicodedata.normalize("NFKC", text).replace("İ", "I")  # one é, full-width Latin, half-width kana
     gone = {ord(char): None for char in set(text) if not "\x1f" < char < "\x7f" and _is_invisible(char)}
     return text.translate(gone) if gone else text
 

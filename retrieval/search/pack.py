@@ -22,7 +22,6 @@ spans of the document) stay separate.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -129,7 +128,7 @@ def _words(text: str) -> frozenset[str]:
         return frozenset(text.translate(_GAPS).split())
     for sign in _EMPHASIS:
         text = text.replace(sign, "")
-    return frozenset(_WORD.findall(visible(unicodedata.normalize("NFKC", text))))
+    return frozenset(_WORD.findall(visible(text)))
 
 
 # --- what the conversation already said -------------------------------------------------------------------------------

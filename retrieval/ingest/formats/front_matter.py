@@ -14,7 +14,6 @@ tomllib 13 s for long dotted keys), and no two readers disagree.
 import datetime
 import re
 import tomllib
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from string import ascii_lowercase
@@ -305,7 +304,7 @@ def _mentions(text: str, *patterns: re.Pattern[str]) -> bool:
             _ESCAPE.sub(lambda found: chr(int(code, 16)) if (code := found[1] or found[2] or found[3]) else "", text)
         )
     if not text.isascii():
-        texts.append(visible(unicodedata.normalize("NFKC", text)))
+        texts.append(visible(text))
     texts = [_BLANKS.sub(" ", _EXPLICIT.sub(r"\1:", one)) for one in texts]
     matches = (match for one in texts for pattern in patterns for match in pattern.finditer(one))
     return any(_names_groups(match[1]) for match in matches)
